@@ -53,7 +53,7 @@ fn a_full_queue_refuses_every_kind_of_item_and_gives_closures_back() {
     let another = counting(&ran);
     assert_eq!(wq.queue(&another), Queued::Refused(Refused::Full));
     assert!(!another.is_pending());
-    let batch = wq.queue_batch(&[another.clone()]);
+    let batch = wq.queue_batch(std::slice::from_ref(&another));
     assert_eq!(batch.not_accepted(), [(0, Queued::Refused(Refused::Full))]);
     let batch = wq.execute_batch([|| (), || ()]);
     let (accepted, why) = (0, Refused::Full);
