@@ -254,7 +254,8 @@ fn get_and_set_are_the_kernels_files() {
 fn every_attribute_and_parameter_of_the_tables_is_in_the_endpoint_the_commands_and_their_help() {
     let served = serve();
     let group = ConcurrencyGroup::new("both", 4);
-    let _queue = served.engine.workqueue("all").group(&group).build();
+    let builder = served.engine.workqueue("all").group(&group);
+    let _queue = builder.max_waiting(8).build();
     let live = served.engine.live_queues();
     let live = live
         .iter()
