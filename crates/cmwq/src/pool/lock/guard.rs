@@ -203,18 +203,20 @@ impl<'p> PoolGuard<'p> {
         let Some(id) = self.pool.inbox.searcher_on(here) else {
             return;
         };
-        // It does not search any more, or is on its way.
-        self.pool.inbox.no_searcher();
         let inner: &mut Inner = self;
         if let Some(slot) = inner.workers.get_mut(id)
             && slot.state == WorkerState::Searching
-            && let Some(cpu) = inner
-                .occupied
-                .move_away(&mut slot.place, here, &inner.binding)
         {
+            let to = inner
+                .occupied
+                .move_away(&mut slot.place, here, &inner.binding);
+            // Perhaps one is free at the next try.
+            let Some(cpu) = to else { return };
             // With the lock held: the worker binds itself to the whole pod after this.
             let _ = thread::bind_other_to(slot.handle.tid(), cpu);
         }
+        // It does not search any more, or is on its way.
+        self.pool.inbox.no_searcher();
     }
 
     /// A worker has gone idle while too many are: the service thread checks later.

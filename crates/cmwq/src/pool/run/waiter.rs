@@ -53,19 +53,26 @@ struct Counted {
 
 impl Counted {
     fn begin_item(&mut self, guard: &mut PoolGuard<'_>, cpu: Option<usize>) {
+        guard.occupied.enter(&mut self.place, cpu);
+        let shares = guard.occupied.is_shared(&self.place);
         match self.joiner {
+            // A worker that it has preempted counts for this CPU.
+            Some(_) if shares => self.stop_counting(guard),
             Some(joiner) => guard.counts.move_joiner(joiner),
             // Under a limit over all pools it would need a slot, and it goes on without one.
-            None if guard.is_limited() => {}
+            None if shares || guard.is_limited() => {}
             None => self.joiner = Some(guard.counts.enter_joiner()),
         }
-        guard.occupied.enter(&mut self.place, cpu);
     }
 
-    fn leave(&mut self, guard: &mut PoolGuard<'_>) {
+    fn stop_counting(&mut self, guard: &mut PoolGuard<'_>) {
         if let Some(joiner) = self.joiner.take() {
             guard.counts.leave_joiner(joiner);
         }
+    }
+
+    fn leave(&mut self, guard: &mut PoolGuard<'_>) {
+        self.stop_counting(guard);
         guard.occupied.leave(&mut self.place);
     }
 }
@@ -151,6 +158,9 @@ impl Waiter {
         }
         let is_worker = as_worker(|home, _| Arc::ptr_eq(home, pool)) == Some(true);
         guard.fetch_from_slot_of_another(pool.id, item);
+        if !is_worker {
+            guard.move_searcher();
+        }
         if self.patience == Patience::Has
             && !is_worker
             && self.counts.joiner.is_none()
@@ -193,6 +203,20 @@ impl Waiter {
 impl Drop for Waiter {
     fn drop(&mut self) {
         self.settle();
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+impl Waiter {
+    /// Runs `item`, of this pool, as if on this CPU.
+    pub(in crate::pool) fn run_at(
+        &mut self,
+        pool: &Arc<Pool>,
+        item: &RawWork,
+        cpu: Option<usize>,
+    ) -> bool {
+        self.pool = Some(pool.clone());
+        self.run_only(item, cpu)
     }
 }
 

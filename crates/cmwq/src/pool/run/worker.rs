@@ -88,16 +88,19 @@ impl Pool {
         // Here and at the top of the loop, the lock is held and this worker counts as searching.
         loop {
             guard = worker.run_what_waits(guard);
-            if self.pending_wakeups.is_any() {
+            let leaves = guard.dying || guard.workers[id].die || handle.ends();
+            // Who is woken may preempt this worker, and queue: if another one searches, this one does not count as searching meanwhile.
+            if self.pending_wakeups.is_any() && (leaves || guard.searching() == 1) {
+                self.inbox.expect_searcher(id, cpu::current());
                 drop(guard);
                 self.pending_wakeups.wake_entered();
                 guard = self.lock_beside_batches();
                 continue;
             }
-            if guard.dying || guard.workers[id].die || handle.ends() {
+            if leaves {
                 return worker.leave(guard);
             }
-            if guard.running() < guard.target() {
+            if guard.running() < guard.target() && !self.pending_wakeups.is_any() {
                 let found;
                 (found, guard) = worker.search_without_lock(guard);
                 if found {
@@ -378,6 +381,7 @@ impl<'p> Worker<'p> {
         guard.cull_later();
         drop(guard);
         self.name.restore();
+        pool.pending_wakeups.wake_entered();
         self.handle.parker.park();
         pool.service.woke();
         if let Some(budget) = &mut self.budget {

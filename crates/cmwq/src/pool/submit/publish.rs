@@ -229,7 +229,7 @@ impl Pool {
             return;
         }
         // Settling picks a worker, or finds one that searches, or asks for a new one.
-        drop(self.lock_beside_batches());
+        self.lock_beside_batches().move_searcher();
     }
 }
 

@@ -6,6 +6,7 @@ use crate::pool::queue::pwq::Traits;
 use crate::pool::run::waiter::Waiter;
 use crate::pool::state::group::Group;
 use crate::pool::stubs;
+use crate::pool::wake::placement::Place;
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::thread;
 use std::sync::Arc;
@@ -77,4 +78,37 @@ fn a_waiter_counts_while_it_runs_an_item_and_leaves_it_to_workers_where_much_wai
     assert_eq!(seen.load(Ordering::Relaxed), target + 1);
     drop(pool.pending_wakeups.forbid(pool.id));
     pool.lock().counts.set_running(0);
+}
+
+/// The worker has just ended an item, which has woken the thread, and waits for the CPU.
+#[test]
+fn a_waiter_on_the_cpu_of_an_awake_worker_does_not_count_beside_it() {
+    let cpus: Vec<usize> = thread::current_binding().unwrap().iter().collect();
+    let pool = stubs::pool_on(&Group::new(), 905, &cpus);
+    let traits = Traits {
+        waiters_run: true,
+        ..Traits::default()
+    };
+    let pwq = stubs::add_pwq(&pool, traits, 8);
+    let seen = Arc::new(AtomicU32::new(0));
+    let (of_item, its_pool) = (seen.clone(), pool.clone());
+    let work = Work::new(move || {
+        let running = its_pool.lock_beside_batches().running();
+        of_item.store(running, Ordering::Relaxed);
+    });
+    let here = Some(cpus[0]);
+    let runs = |waiter: &mut Waiter| {
+        stubs::queue(&pool, pwq, &work);
+        assert!(waiter.run_at(&pool, work.as_raw(), here));
+        seen.load(Ordering::Relaxed)
+    };
+    let mut waiter = Waiter::default();
+    assert_eq!(runs(&mut waiter), 1);
+    let mut worker = Place::default();
+    pool.lock().occupied.enter(&mut worker, here);
+    assert_eq!(runs(&mut waiter), 0, "it counts no more");
+    pool.lock().occupied.leave(&mut worker);
+    assert_eq!(runs(&mut waiter), 1);
+    drop(waiter);
+    assert_eq!(pool.lock().running(), 0);
 }

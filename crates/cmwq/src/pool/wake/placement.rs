@@ -9,7 +9,8 @@
 //! next [`BOUND_AFTER`] such wake-ups the waker binds the worker to a free CPU first, and the worker binds itself to the whole pod again as soon as it is
 //! awake. After that it has slept on another CPU, so few wake-ups need it.
 //!
-//! A pod in which more than half of the CPUs have an awake thread is left to the system: the other CPUs may well have issuers, of which the pool knows nothing.
+//! A pod in which more than half of the CPUs have an awake thread is left to the system, unless that is known to wake workers on used CPUs wherever they have
+//! slept: the other CPUs may well have issuers, of which the pool knows nothing.
 //!
 //! All of it is a hint: the system may move a thread at any time, and other threads of the process use CPUs as well.
 #![forbid(unsafe_code)]
@@ -107,6 +108,13 @@ impl Occupied {
         }
     }
 
+    /// Whether another awake thread of the pool was last seen on the CPU of this one.
+    pub(in crate::pool) fn is_shared(&self, place: &Place) -> bool {
+        place
+            .expected()
+            .is_some_and(|cpu| self.threads.get(cpu).is_some_and(|&threads| threads > 1))
+    }
+
     fn is_free(&self, cpu: usize) -> bool {
         self.threads.get(cpu) == Some(&0)
     }
@@ -134,7 +142,9 @@ impl Occupied {
         pod: &CpuSet,
     ) -> Option<usize> {
         let is_half_full = 2 * self.awake > pod.len();
-        if self.brief == BRIEF || pod.first() == pod.last() || is_half_full {
+        // A system that looks for idle CPUs takes no worker from a free one.
+        let is_known = self.packs > 0 && self.pulls > 0;
+        if self.brief == BRIEF || pod.first() == pod.last() || is_half_full && !is_known {
             let slept = place.cpu;
             self.enter(place, slept);
             return None;
@@ -324,6 +334,19 @@ mod tests {
         assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod), Some(1));
     }
 
+    #[test]
+    fn a_cpu_is_shared_by_awake_threads_only() {
+        let (_, mut occupied) = pod(2);
+        let mine = awake(&mut occupied, 0);
+        let mut other = asleep(&mut occupied, 0);
+        assert!(!occupied.is_shared(&mine));
+        occupied.enter(&mut other, Some(0));
+        assert!(occupied.is_shared(&mine) && occupied.is_shared(&other));
+        occupied.enter(&mut other, Some(1));
+        assert!(!occupied.is_shared(&mine));
+        assert!(!occupied.is_shared(&Place::default()));
+    }
+
     /// Its other CPUs may have issuers, beside which the system has its reasons.
     #[test]
     fn a_pod_that_is_more_than_half_full_is_left_to_the_system() {
@@ -335,6 +358,12 @@ mod tests {
             occupied.woke(&mut sleeper, Some(1));
             occupied.leave(&mut sleeper);
         }
+        // Not if it is known to wake all workers on used CPUs.
+        occupied.packs = 1;
+        assert_eq!(occupied.pick(&mut sleeper, Some(1), &pod), None);
+        occupied.leave(&mut sleeper);
+        occupied.pulls = 1;
+        assert_eq!(occupied.pick(&mut sleeper, Some(1), &pod), Some(3));
     }
 
     #[test]

@@ -1,0 +1,106 @@
+//! Workers that are awake and look for work, and those who take their CPU.
+
+use crate::item::Completion;
+use crate::pool::lock::guard::PoolGuard;
+use crate::pool::state::group::Group;
+use crate::pool::state::member::Membership;
+use crate::pool::state::pool::Pool;
+use crate::pool::stubs;
+use crate::pool::wake::deferred::entry_of_waker;
+use crate::pool::wake::placement::Place;
+use crate::sys::atomic::{AtomicU32, Ordering};
+use crate::sys::{cpu, thread};
+use crate::topology::CpuSet;
+use crate::trace::Foreign;
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+/// Binds the calling thread to a CPU, and returns it with the next one, which the machine need not have.
+fn here_and_there() -> [usize; 2] {
+    let here = cpu::current().expect("the system tells");
+    thread::bind_current(&CpuSet::from_iter([here])).expect("it runs there");
+    [here, here + 1]
+}
+
+#[test]
+fn a_searching_worker_is_moved_as_soon_as_there_is_a_free_cpu() {
+    let [here, there] = here_and_there();
+    let pool = stubs::pool_on(&Group::new(), 906, &[here, there]);
+    let (id, _handle) = stubs::searching(&pool);
+    let mut runs = Place::default();
+    let place_of = |guard: &PoolGuard<'_>| guard.workers[id].place.expected();
+    {
+        let mut guard = pool.lock();
+        let inner = &mut *guard;
+        inner
+            .occupied
+            .enter(&mut inner.workers[id].place, Some(here));
+        inner.occupied.enter(&mut runs, Some(there));
+    }
+    pool.inbox.expect_searcher(id, Some(here));
+    pool.lock().move_searcher();
+    assert_eq!(place_of(&pool.lock()), Some(here), "no CPU is free");
+    pool.lock().occupied.leave(&mut runs);
+    pool.lock().move_searcher();
+    assert_eq!(place_of(&pool.lock()), Some(there));
+    assert!(!pool.inbox.has_searcher());
+}
+
+/// Called by a worker that has nothing to do: how many workers search at that time, and whether issuers know of this one.
+struct Sees {
+    pool: Arc<Pool>,
+    searching: AtomicU32,
+    known: AtomicU32,
+    done: Completion,
+}
+
+impl Wake for Sees {
+    fn wake(self: Arc<Self>) {
+        let searching = self.pool.lock_beside_batches().searching();
+        self.searching.store(searching, Ordering::Relaxed);
+        let known = u32::from(self.pool.inbox.has_searcher());
+        self.known.store(known, Ordering::Relaxed);
+        self.done.complete();
+    }
+}
+
+/// What a waker sees that a worker calls which has nothing to do, beside so many workers that search.
+fn seen_beside(others: usize, number: u32) -> [u32; 2] {
+    let [here, there] = here_and_there();
+    let pool = stubs::pool_on(&Group::new(), number, &[here, there]);
+    let sees = Arc::new(Sees {
+        pool: pool.clone(),
+        searching: AtomicU32::new(u32::MAX),
+        known: AtomicU32::new(u32::MAX),
+        done: Completion::new(),
+    });
+    drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
+    let waker = Waker::from(sees.clone());
+    let entry = entry_of_waker(Box::new(Foreign::new(waker)));
+    assert!(pool.pending_wakeups.enter_waker(entry));
+    let others: Vec<u32> = (0..others).map(|_| stubs::searching(&pool).0).collect();
+    let its_pool = pool.clone();
+    let worker = std::thread::spawn(move || {
+        let (id, handle) = its_pool.enroll();
+        let _membership = Membership::enter(&its_pool, id);
+        its_pool.work(id, &handle);
+    });
+    assert!(sees.done.wait_timeout(Duration::from_secs(60)));
+    for other in others {
+        let mut guard = pool.lock();
+        let slot = guard.workers.remove(other);
+        guard.counts.transition_searching_to_gone(slot);
+    }
+    pool.shut_down();
+    stubs::eventually(|| worker.is_finished());
+    [&sees.searching, &sees.known].map(|seen| seen.load(Ordering::Relaxed))
+}
+
+/// Who is woken may preempt the worker, and queue: another worker is woken then, or it is moved.
+#[test]
+fn a_worker_that_wakes_others_does_not_pass_for_one_that_will_find_what_they_queue() {
+    let [searching, _] = seen_beside(1, 907);
+    assert_eq!(searching, 1, "only the other one");
+    assert_eq!(seen_beside(0, 908), [1, 1]);
+}
