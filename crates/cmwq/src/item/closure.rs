@@ -3,12 +3,11 @@
 
 use super::callable::Callable;
 use super::raw::{Pending, RawWork, WorkFn};
-use crate::sys::{blocks, names};
+use crate::sys::blocks;
 use crate::trace::foreign;
 use std::alloc::Layout;
 use std::any::Any;
 use std::mem::MaybeUninit;
-use std::panic::Location;
 use std::ptr::NonNull;
 
 /// Room for a small closure.
@@ -89,6 +88,26 @@ pub(crate) fn function_of<F: FnOnce() + Send + 'static>(_: &F) -> usize {
     run_boxed::<F> as WorkFn as usize
 }
 
+/// A closure that drops what `func` returns.
+#[inline]
+fn dropping<F, T>(func: F) -> impl FnOnce() + Send + 'static
+where
+    F: FnOnce() -> T + Send + 'static,
+{
+    move || drop(func())
+}
+
+/// The function of the items that [copies](Small::copy_of) of closures of this type become; `None`: they are too large for that.
+pub(crate) fn function_of_copy<F, T>() -> Option<usize>
+where
+    F: FnOnce() -> T + Send + 'static,
+{
+    fn of<F, G: FnOnce() + Send + 'static>(_: fn(F) -> G) -> usize {
+        run_boxed::<G> as WorkFn as usize
+    }
+    Small::fits::<F>().then(|| of(dropping::<F, T>))
+}
+
 /// `func` as an item of its own, for [`from_raw`].
 pub(crate) fn into_raw<F: FnOnce() + Send + 'static>(func: F) -> NonNull<RawWork> {
     let memory = blocks::take(Layout::new::<Boxed<F>>()).cast::<Boxed<F>>();
@@ -140,7 +159,6 @@ impl Small {
     /// # Safety
     /// The other one is not used, and not dropped.
     #[inline]
-    #[track_caller]
     pub(crate) unsafe fn copy_of<F, T>(func: &F) -> Option<Self>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -150,10 +168,8 @@ impl Small {
         }
         // SAFETY: by the contract only one is used.
         let func = unsafe { std::ptr::read(func) };
-        let func = move || drop(func());
-        names::note::<F>(function_of(&func), Location::caller());
         // A small closure is not dropped by itself.
-        match Self::of(func) {
+        match Self::of(dropping(func)) {
             Ok(small) => Some(small),
             Err(unfit) => {
                 std::mem::forget(unfit);

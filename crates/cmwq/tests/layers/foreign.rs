@@ -31,7 +31,8 @@ const KNOWN: &[(&str, &str, usize)] = &[
     // Through a frame that ends forced unwinding, for `item/callable.rs` and for the C library, which catch panics around it.
     ("sys/forced_unwind.rs", "fn(", 1),
     ("sys/forced_unwind.rs", "func(", 1),
-    ("item/closure.rs", "fn(", 2),
+    // The third is an argument that only names a type.
+    ("item/closure.rs", "fn(", 3),
     ("item/closure.rs", "func(", 3),
     ("item/embedded.rs", "func(", 1),
     ("item/raw.rs", "fn(", 1),

@@ -1,7 +1,7 @@
 //! The names of closures: a work function that a closure was made into has no symbol, so the type's name and the place where it was handed
 //! over are noted when it is queued for the first time.
 //!
-//! A spawn of a known function costs two loads and two comparisons of a line that is hardly ever written. The table is never emptied. Where
+//! A spawn of a known function costs a load and a comparison of a line that is hardly ever written. The table is never emptied. Where
 //! it is full around a function, that function stays without a name.
 
 use crate::sys::atomic::Ordering;
@@ -15,7 +15,10 @@ const REACH: usize = 16;
 /// The function was handed over in several places: those of a function pointer, or of closures whose code is the same.
 const SEVERAL: usize = 1;
 
+#[repr(align(32))]
 struct Slot {
+    /// The sum of the addresses of the function and of its one place. Another pair of the same sum would merely stay without a name.
+    pair: AtomicUsize,
     /// 0: empty. Written last.
     func: AtomicUsize,
     /// The address of the [`Location`], for comparing only, or [`SEVERAL`].
@@ -31,6 +34,7 @@ struct Name {
 
 static TABLE: [Slot; SLOTS] = [const {
     Slot {
+        pair: AtomicUsize::new(0),
         func: AtomicUsize::new(0),
         place: AtomicUsize::new(0),
         name: AtomicPtr::new(std::ptr::null_mut()),
@@ -54,11 +58,23 @@ fn address(place: &'static Location<'static>) -> usize {
 /// A closure of type `F`, which becomes the work function at `func`, is handed over at `place`.
 #[inline]
 pub(crate) fn note<F: ?Sized>(func: usize, place: &'static Location<'static>) {
-    let own = slot(func, 0);
-    let is_known = own.func.load(Ordering::Relaxed) == func
-        && own.place.load(Ordering::Relaxed) == address(place);
-    if !is_known {
-        note_anew(func, std::any::type_name::<F>(), place);
+    note_both::<F>(func, place, || None);
+}
+
+/// As [`note`], of a closure that may become another work function as well, which is asked for when the first one is noted.
+#[inline]
+pub(crate) fn note_both<F: ?Sized>(
+    func: usize,
+    place: &'static Location<'static>,
+    other: impl FnOnce() -> Option<usize>,
+) {
+    let pair = func.wrapping_add(address(place));
+    if slot(func, 0).pair.load(Ordering::Relaxed) != pair {
+        let name = std::any::type_name::<F>();
+        note_anew(func, name, place);
+        if let Some(other) = other() {
+            note_anew(other, name, place);
+        }
     }
 }
 
@@ -91,7 +107,10 @@ fn note_anew(func: usize, kind: &str, place: &'static Location<'static>) {
         return;
     };
     match find(func) {
-        Some((slot, true)) if !is_known(slot) => slot.place.store(SEVERAL, Ordering::Relaxed),
+        Some((slot, true)) if !is_known(slot) => {
+            slot.place.store(SEVERAL, Ordering::Relaxed);
+            slot.pair.store(0, Ordering::Relaxed);
+        }
         Some((slot, false)) => {
             let name = Box::new(Name {
                 kind: kind.to_owned(),
@@ -100,6 +119,8 @@ fn note_anew(func: usize, kind: &str, place: &'static Location<'static>) {
             slot.place.store(address(place), Ordering::Relaxed);
             slot.name.store(Box::into_raw(name), Ordering::Relaxed);
             slot.func.store(func, Ordering::Release);
+            let pair = func.wrapping_add(address(place));
+            slot.pair.store(pair, Ordering::Relaxed);
         }
         _ => {}
     }

@@ -5,7 +5,7 @@ use super::counted::{Counted, Reference};
 use super::own_wait::{may_join, not_in_waker};
 use super::shared::Shared;
 use crate::error::Refused;
-use crate::item::{Callable, Pending, RawWork, WorkFn};
+use crate::item::{Callable, Pending, RawWork, WorkFn, closure};
 use crate::pool::{Waiter, backlogged_pool, spawn_history};
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::names;
@@ -185,8 +185,13 @@ where
         F: 'static,
         T: 'static,
     {
+        names::note_both::<F>(
+            run::<F, T> as WorkFn as usize,
+            Location::caller(),
+            closure::function_of_copy::<F, T>,
+        );
         // SAFETY: a 'static closure outlives the join of the handle.
-        unsafe { Self::new_within(func) }
+        unsafe { Self::make(func) }
     }
 
     /// As [`new`](Self::new), for a closure that may borrow.
@@ -196,6 +201,14 @@ where
     #[track_caller]
     pub(crate) unsafe fn new_within(func: F) -> (Reference<Self>, JoinHandle<T>) {
         names::note::<F>(run::<F, T> as WorkFn as usize, Location::caller());
+        // SAFETY: by the contract.
+        unsafe { Self::make(func) }
+    }
+
+    /// # Safety
+    /// As for [`new_within`](Self::new_within).
+    #[inline]
+    unsafe fn make(func: F) -> (Reference<Self>, JoinHandle<T>) {
         let (task, other) = Reference::pair(|| Task {
             raw: RawWork::new(run::<F, T>),
             shared: Shared::new(),
