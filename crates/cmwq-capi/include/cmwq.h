@@ -272,6 +272,11 @@ int cmwq_workqueue_set_max_active(struct cmwq_workqueue *wq, int max_active);
  */
 int cmwq_workqueue_set_min_active(struct cmwq_workqueue *wq, int min_active);
 /*
+ * Changes how many items may be queued and not started; 0 is taken for 1. -EINVAL: the queue was
+ * made without such a bound (cmwq_workqueue_options).
+ */
+int cmwq_workqueue_set_max_waiting(struct cmwq_workqueue *wq, size_t max_waiting);
+/*
  * Writes one of the files that the kernel has for a workqueue, such as "affinity_scope" or
  * "max_active", by its rules, or reads it (with a newline, without a NUL; returns how long it is).
  * `name`: a workqueue of the process. -ENOENT, -EACCES, -EINVAL, -EOVERFLOW, as the file would.
@@ -427,9 +432,15 @@ struct cmwq_workqueue_options {
 	/* NULL: the process's. Workqueues that were given the same ones share worker pools. */
 	const struct cmwq_threads *threads;
 	struct cmwq_group *group;           /* NULL: none. BH workqueues have none. */
+	/*
+	 * At most so many items are queued and not started; 0: no bound. Beyond it cmwq_queue_work()
+	 * returns false with errno ENOBUFS, cmwq_try_queue_work() -ENOBUFS, and
+	 * cmwq_queue_work_wait_ns() waits. Timers that fire are accepted in any case.
+	 */
+	size_t max_waiting;
 };
 
-#define CMWQ_WORKQUEUE_OPTIONS_INIT {sizeof(struct cmwq_workqueue_options), false, NULL, NULL}
+#define CMWQ_WORKQUEUE_OPTIONS_INIT {sizeof(struct cmwq_workqueue_options), false, NULL, NULL, 0}
 
 /* cmwq_alloc_workqueue() with options. */
 CMWQ_MUST_CHECK struct cmwq_workqueue *cmwq_alloc_workqueue_with(const char *name,
@@ -439,6 +450,12 @@ CMWQ_MUST_CHECK struct cmwq_workqueue *cmwq_alloc_workqueue_with(const char *nam
 
 /* Queues `work`, to run near the CPU that the caller is on. */
 bool cmwq_queue_work(struct cmwq_workqueue *wq, struct cmwq_work *work);
+/*
+ * The same, on a queue with a bound on what waits (max_waiting): waits up to `timeout_ns`
+ * nanoseconds for room, UINT64_MAX: as long as it takes. Returns as cmwq_try_queue_work(), or
+ * -ETIMEDOUT, or -EDEADLK from one of the queue's own items.
+ */
+int cmwq_queue_work_wait_ns(struct cmwq_workqueue *wq, struct cmwq_work *work, uint64_t timeout_ns);
 /* The same, from `cpu`; from here, with a warning, if there is no such CPU. */
 bool cmwq_queue_work_on(int cpu, struct cmwq_workqueue *wq, struct cmwq_work *work);
 /*
@@ -835,7 +852,7 @@ CMWQ_ASSERT(sizeof(struct cmwq_cqe) == 16 && offsetof(struct cmwq_cqe, result) =
 CMWQ_ASSERT(sizeof(struct cmwq_completion) == 4, "layout of cmwq_completion");
 CMWQ_ASSERT(sizeof(struct cmwq_worker) == 40 && sizeof(struct cmwq_thread_attrs) == 48,
 	    "layout of cmwq_thread_attrs");
-CMWQ_ASSERT(sizeof(struct cmwq_workqueue_options) == 24, "layout of cmwq_workqueue_options");
+CMWQ_ASSERT(sizeof(struct cmwq_workqueue_options) == 32, "layout of cmwq_workqueue_options");
 CMWQ_ASSERT(offsetof(struct cmwq_workqueue_attrs, cpumask) == 16 &&
 		    sizeof(struct cmwq_cpumask) == 1024,
 	    "layout of cmwq_workqueue_attrs");

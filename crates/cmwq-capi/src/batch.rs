@@ -1,6 +1,6 @@
 //! Many items at once, and the fates of items.
 
-use crate::call::{Call, Wrong, abi, set_errno};
+use crate::call::{Call, FULL, Failed, Wrong, abi, set_errno};
 use crate::handle::Wq;
 use crate::queue::from_c;
 use crate::work::with_function;
@@ -32,6 +32,9 @@ impl Call {
             Queued::AlreadyPending => PENDING,
             Queued::Disabled => DISABLED,
             Queued::Refused(Refused::Draining) => DRAINING,
+            Queued::Refused(Refused::Full) => -FULL,
+            // The library has warned.
+            Queued::Refused(Refused::OwnItem) => Failed::failed(Wrong::OwnItem),
             Queued::Refused(why @ Refused::Forked) => self.wrong(Wrong::Forked, &why.to_string()),
             Queued::Refused(why) => self.wrong(Wrong::NoThread, &why.to_string()),
         }

@@ -78,6 +78,9 @@ pub(crate) trait Failed {
     fn failed(wrong: Wrong) -> Self;
 }
 
+/// The error number of a workqueue that is full.
+pub(crate) const FULL: i32 = libc::ENOBUFS;
+
 pub(crate) fn set_errno(value: i32) {
     // SAFETY: the address of the calling thread's errno, valid as long as the thread.
     unsafe { *libc::__errno_location() = value };

@@ -1,6 +1,6 @@
 //! Completion queues.
 
-use crate::call::{Call, Failed, Wrong, abi, set_errno};
+use crate::call::{Call, FULL, Failed, Wrong, abi, set_errno};
 use crate::handle::Wq;
 use cmwq::{Completed, CompletionQueue, NotPosted, NotSubmitted, Refused};
 use std::ffi::{c_int, c_uint, c_void};
@@ -169,6 +169,7 @@ abi! {
                     Ok(()) => 0,
                     Err(NotSubmitted::Full) => -libc::ENOSPC,
                     Err(NotSubmitted::Refused(Refused::Draining)) => -libc::ESHUTDOWN,
+                    Err(NotSubmitted::Refused(Refused::Full)) => -FULL,
                     Err(NotSubmitted::Refused(why)) => call.wrong(Wrong::Forked, &why.to_string()),
                 })
             })

@@ -72,10 +72,15 @@ pub struct Options {
     ordered: u8,
     threads: *const Threads,
     group: *const Group,
+    /// 0: no bound.
+    max_waiting: usize,
 }
 
+/// How long they were in the first version, without `max_waiting`.
+const FIRST_OPTIONS: usize = 24;
+
 // What cmwq.h says of its layout.
-const _: () = assert!(size_of::<Options>() == 24);
+const _: () = assert!(size_of::<Options>() == 32);
 
 impl Options {
     /// # Safety
@@ -86,8 +91,19 @@ impl Options {
         }
         // SAFETY: the size comes first, and is there in every version.
         let size = unsafe { (&raw const (*options).size).read() } as usize;
-        // SAFETY: by the caller's promise.
-        (size >= size_of::<Options>()).then(|| unsafe { options.read() })
+        if size < FIRST_OPTIONS {
+            return None;
+        }
+        // SAFETY: zeros are a value of each field.
+        let mut known: Options = unsafe { std::mem::zeroed() };
+        let length = size.min(size_of::<Options>());
+        // SAFETY: by the caller's promise they are so long.
+        unsafe {
+            (&raw mut known)
+                .cast::<u8>()
+                .copy_from_nonoverlapping(options.cast(), length);
+        }
+        Some(known)
     }
 
     /// # Safety
@@ -100,6 +116,9 @@ impl Options {
         if !self.group.is_null() {
             // SAFETY: by the caller's promise.
             builder = builder.group(unsafe { &(*self.group).0 });
+        }
+        if self.max_waiting > 0 {
+            builder = builder.max_waiting(self.max_waiting);
         }
         builder
     }
@@ -179,6 +198,10 @@ abi! {
             }
             call.changed(changed)
         })
+    }
+
+    fn cmwq_workqueue_set_max_waiting(call, wq: *mut Wq, max_waiting: usize) -> c_int {
+        call.with(wq, |queue| call.changed(queue.set_max_waiting(max_waiting)))
     }
 
     fn cmwq_workqueue_set_min_active(call, wq: *mut Wq, min_active: c_int) -> c_int {

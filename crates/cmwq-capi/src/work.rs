@@ -1,6 +1,6 @@
 //! Items without a timer.
 
-use crate::call::{Call, Failed, Wrong, abi};
+use crate::call::{Call, FULL, Failed, Wrong, abi, set_errno};
 use crate::handle::{Wq, cpu_from_c};
 use crate::queue::from_c;
 use cmwq::{Error, FlushError, Queued, RawWork, Refused};
@@ -96,6 +96,11 @@ impl Call {
         match queued {
             Queued::Accepted | Queued::Refused(Refused::Draining) => true,
             Queued::AlreadyPending | Queued::Disabled => false,
+            // No error of the caller's: it is told, and there is no warning.
+            Queued::Refused(Refused::Full) => {
+                set_errno(FULL);
+                false
+            }
             Queued::Refused(why @ Refused::Forked) => self.wrong(Wrong::Forked, &why.to_string()),
             Queued::Refused(why) => self.wrong(Wrong::NoThread, &why.to_string()),
         }
@@ -141,6 +146,25 @@ abi! {
     fn cmwq_queue_work(call, wq: *mut Wq, work: *mut RawWork) -> bool {
         // SAFETY: the header asks for an item that stays until its function is called.
         unsafe { call.with_function(work, |item| call.queue(wq, item)) }
+    }
+
+    fn cmwq_queue_work_wait_ns(call, wq: *mut Wq, work: *mut RawWork, timeout_ns: u64) -> c_int {
+        // SAFETY: as above.
+        unsafe {
+            call.with_function(work, |item| {
+                call.with(wq, |queue| {
+                    let room = match timeout_ns {
+                        u64::MAX => queue.room().wait(),
+                        _ => queue.room().wait_timeout(Duration::from_nanos(timeout_ns)),
+                    };
+                    match room {
+                        Ok(room) => call.fate(room.queue_raw(item)),
+                        Err(Refused::Full) => -libc::ETIMEDOUT,
+                        Err(why) => call.fate(Queued::Refused(why)),
+                    }
+                })
+            })
+        }
     }
 
     fn cmwq_queue_work_on(call, cpu: c_int, wq: *mut Wq, work: *mut RawWork) -> bool {

@@ -166,6 +166,16 @@ fn waits_that_end_by_their_deadlines() {
 }
 
 #[test]
+fn a_bound_on_what_waits() {
+    let folder = folder("full");
+    let source = "tests/c/programs/full.c";
+    let text = run::<&str>(&compile(&folder, source, &cc(), &GNU11), &[]);
+    assert!(text.starts_with("full\n"), "{text}");
+    // Of the two mistakes that it makes on purpose; that a queue is full is none.
+    assert_eq!(text.matches("warning").count(), 2, "{text}");
+}
+
+#[test]
 fn a_fork_in_the_middle() {
     for name in ["fork", "fork_in_work", "fork_storm"] {
         let folder = folder(name);

@@ -22,6 +22,24 @@ const ENQUEUE_BUCKETS_NS: [u64; 14] = [
     50, 100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 51_200, 102_400, 1_000_000,
     10_000_000,
 ];
+/// Those of the histograms of waits and runs: a microsecond to a minute and a half.
+const TIME_BUCKETS_NS: [u64; 15] = [
+    1_000,
+    4_000,
+    16_000,
+    64_000,
+    256_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    25_000_000,
+    100_000_000,
+    400_000_000,
+    1_600_000_000,
+    10_000_000_000,
+    90_000_000_000,
+];
 
 type Labels = Vec<(&'static str, String)>;
 
@@ -65,7 +83,7 @@ impl Risen {
     /// What is shown instead of `stats`.
     fn raise(&mut self, serial: u64, mut stats: QueueStats) -> QueueStats {
         let [before, shown] = self.0.entry(serial).or_default();
-        let fields: [fn(&mut QueueStats) -> &mut u64; 11] = [
+        let fields: [fn(&mut QueueStats) -> &mut u64; 12] = [
             |stats| &mut stats.started,
             |stats| &mut stats.completed,
             |stats| &mut stats.cpu_ns,
@@ -77,6 +95,7 @@ impl Risen {
             |stats| &mut stats.mayday,
             |stats| &mut stats.rescued,
             |stats| &mut stats.limit_visits,
+            |stats| &mut stats.refused,
         ];
         for field in fields {
             *field(shown) += field(&mut stats).saturating_sub(*field(before));
@@ -232,11 +251,30 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// How old what is oldest now is, in seconds; 0: there is nothing.
+    fn ages(&mut self, name: &str, help: &str, samples: &Samples<Option<u64>>) -> fmt::Result {
+        if samples.is_empty() {
+            return Ok(());
+        }
+        let unit = Some(&Unit::Seconds);
+        let mut family = self
+            .0
+            .encode_descriptor(name, help, unit, MetricType::Gauge)?;
+        for (labels, ns) in samples {
+            let labels = labels.as_slice();
+            let mut metric = family.encode_family(&labels)?;
+            metric.encode_gauge(&(ns.unwrap_or(0) as f64 / 1e9))?;
+        }
+        Ok(())
+    }
+
     fn latencies(
         &mut self,
         name: &str,
         help: &str,
         queues: &[(Labels, QueueState)],
+        ends_ns: &[u64],
+        histogram: impl Fn(&QueueState) -> &LatencyHistogram,
     ) -> fmt::Result {
         if queues.is_empty() {
             return Ok(());
@@ -248,11 +286,11 @@ impl Writer<'_> {
         for (labels, queue) in queues {
             let labels = labels.as_slice();
             let mut metric = family.encode_family(&labels)?;
-            let histogram = &queue.enqueue;
+            let histogram = histogram(queue);
             metric.encode_histogram::<Labels>(
                 histogram.sum_ns() as f64 / 1e9,
                 histogram.count(),
-                &buckets(histogram),
+                &buckets(histogram, ends_ns),
                 None,
             )?;
         }
@@ -261,8 +299,8 @@ impl Writer<'_> {
 }
 
 /// The histogram's counts in the buckets of the metric; the last one is unbounded.
-fn buckets(histogram: &LatencyHistogram) -> Vec<(f64, u64)> {
-    let ends = ENQUEUE_BUCKETS_NS.iter().map(|&ns| (ns, ns as f64 / 1e9));
+fn buckets(histogram: &LatencyHistogram, ends_ns: &[u64]) -> Vec<(f64, u64)> {
+    let ends = ends_ns.iter().map(|&ns| (ns, ns as f64 / 1e9));
     let mut buckets: Vec<(u64, f64, u64)> = ends
         .chain([(u64::MAX, f64::INFINITY)])
         .map(|(ns, seconds)| (ns, seconds, 0))
@@ -315,6 +353,48 @@ impl Collector for Snapshot {
             "queue_enqueue",
             "Time that queue() takes, of about every 64th call",
             &self.queues,
+            &ENQUEUE_BUCKETS_NS,
+            |queue| &queue.enqueue,
+        )?;
+        out.latencies(
+            "queue_wait",
+            "Time from the call that queued an item to its start, of a sample of the items",
+            &self.queues,
+            &TIME_BUCKETS_NS,
+            |queue| &queue.times.wait,
+        )?;
+        out.latencies(
+            "queue_run",
+            "Time from the start of an item to its end, of a sample of the items",
+            &self.queues,
+            &TIME_BUCKETS_NS,
+            |queue| &queue.times.run,
+        )?;
+        out.ages(
+            "queue_longest_wait",
+            "For how long the oldest of the sampled items that wait now has waited",
+            &self.of_queues(|queue| queue.times.longest_waiting_ns),
+        )?;
+        out.ages(
+            "queue_longest_run",
+            "For how long the oldest of the items that run now has run",
+            &self.of_queues(|queue| queue.times.longest_running_ns),
+        )?;
+        let bounded = |samples: Samples<Option<usize>>| -> Samples<usize> {
+            let bounded = samples.into_iter();
+            bounded
+                .filter_map(|(labels, value)| Some((labels, value?)))
+                .collect()
+        };
+        out.gauge(
+            "queue_waiting_items",
+            "Items that are queued and not started, of workqueues with a bound on that",
+            &bounded(self.of_queues(|queue| Some(queue.room?.waiting))),
+        )?;
+        out.gauge(
+            "queue_max_waiting_items",
+            "The bound on items that are queued and not started",
+            &bounded(self.of_queues(|queue| Some(queue.room?.max_waiting))),
         )?;
         for (name, help, value) in QUEUE_COUNTERS {
             out.counter(name, help, &self.of_queues(value))?;
@@ -376,7 +456,7 @@ impl Collector for Snapshot {
 /// A metric: its name, what it is, and where it comes from.
 type Metric<S, T> = (&'static str, &'static str, fn(&S) -> T);
 
-const QUEUE_COUNTERS: [Metric<QueueState, u64>; 8] = [
+const QUEUE_COUNTERS: [Metric<QueueState, u64>; 9] = [
     (
         "queue_cpu_intensive_items",
         "Items that used the CPU for too long",
@@ -409,6 +489,11 @@ const QUEUE_COUNTERS: [Metric<QueueState, u64>; 8] = [
         "queue_rescued_items",
         "Items that the rescuer ran",
         |queue| queue.stats.rescued,
+    ),
+    (
+        "queue_refused_items",
+        "Attempts to queue that found no room",
+        |queue| queue.stats.refused,
     ),
     (
         "queue_limit_visits",

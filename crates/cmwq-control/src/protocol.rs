@@ -334,6 +334,36 @@ pub struct Queue {
     pub enqueue_p50_ns: Option<u64>,
     /// 99 of 100 took no longer, in ns.
     pub enqueue_p99_ns: Option<u64>,
+    /// How long its items wait and run.
+    #[serde(default)]
+    pub times: Times,
+    /// How many of its items are queued and not started, and how many may be, if that is bounded.
+    #[serde(default)]
+    pub room: Option<(usize, usize)>,
+    /// Attempts to queue that found no room.
+    #[serde(default)]
+    pub refused: u64,
+}
+
+/// How long items of a workqueue wait (from the call that queued them to their start) and run (to their end), in ns, of a sample of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Times {
+    /// Waits that were measured.
+    pub waits: u64,
+    /// Half of them took no longer.
+    pub wait_p50_ns: Option<u64>,
+    /// 99 of 100 took no longer.
+    pub wait_p99_ns: Option<u64>,
+    /// The longest wait until now.
+    pub longest_waiting_ns: Option<u64>,
+    /// Runs that were measured.
+    pub runs: u64,
+    /// Half of them took no longer.
+    pub run_p50_ns: Option<u64>,
+    /// 99 of 100 took no longer.
+    pub run_p99_ns: Option<u64>,
+    /// The longest run until now.
+    pub longest_running_ns: Option<u64>,
 }
 
 /// The answer to `trace_read`.

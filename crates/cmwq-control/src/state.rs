@@ -223,6 +223,18 @@ fn queue_state(state: QueueState, key: &str, live: &LiveQueue) -> protocol::Queu
         enqueue_timed: state.enqueue.count(),
         enqueue_p50_ns: state.enqueue.quantile_ns(0.5),
         enqueue_p99_ns: state.enqueue.quantile_ns(0.99),
+        times: protocol::Times {
+            waits: state.times.wait.count(),
+            wait_p50_ns: state.times.wait.quantile_ns(0.5),
+            wait_p99_ns: state.times.wait.quantile_ns(0.99),
+            longest_waiting_ns: state.times.longest_waiting_ns,
+            runs: state.times.run.count(),
+            run_p50_ns: state.times.run.quantile_ns(0.5),
+            run_p99_ns: state.times.run.quantile_ns(0.99),
+            longest_running_ns: state.times.longest_running_ns,
+        },
+        room: state.room.map(|room| (room.waiting, room.max_waiting)),
+        refused: stats.refused,
     }
 }
 

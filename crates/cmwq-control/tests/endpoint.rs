@@ -368,6 +368,7 @@ fn metrics_come_over_http_too_and_a_checker_finds_nothing_wrong() {
     let wq = engine
         .workqueue("with \"quotes\" and \\")
         .mem_reclaim()
+        .max_waiting(8)
         .build()
         .expect("a queue");
     for _ in 0..200 {
@@ -382,6 +383,9 @@ fn metrics_come_over_http_too_and_a_checker_finds_nothing_wrong() {
         ("cmwq_queue_items_started_total", "200"),
         ("cmwq_queue_items_completed_total", "200"),
         ("cmwq_queue_max_active_items", "1024"),
+        ("cmwq_queue_max_waiting_items", "8"),
+        ("cmwq_queue_waiting_items", "0"),
+        ("cmwq_queue_refused_items_total", "0"),
     ] {
         assert!(
             text.contains(&format!("{name}{label} {value}\n")),
@@ -392,8 +396,13 @@ fn metrics_come_over_http_too_and_a_checker_finds_nothing_wrong() {
         text.contains("# UNIT cmwq_queue_cpu_seconds seconds"),
         "{text}"
     );
-    let unbounded = "cmwq_queue_enqueue_seconds_bucket{le=\"+Inf\",";
-    assert!(text.contains(unbounded), "{text}");
+    for name in ["enqueue", "wait", "run"] {
+        let unbounded = format!("cmwq_queue_{name}_seconds_bucket{{le=\"+Inf\",");
+        assert!(text.contains(&unbounded), "{text}");
+    }
+    // The first item of a queue is measured in any case.
+    let unmeasured = format!("cmwq_queue_wait_seconds_count{label} 0\n");
+    assert!(!text.contains(&unmeasured), "{text}");
 
     let address = endpoint.control.http().expect("asked for");
     let answer = http(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");

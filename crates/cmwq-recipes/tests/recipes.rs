@@ -47,12 +47,6 @@ fn a_first_trial_needs_cmwq_and_tokio_alone() {
 }
 
 #[test]
-fn a_tokio_server_that_hashes_on_a_workqueue() {
-    let text = run(env!("CARGO_BIN_EXE_tokio_server"));
-    assert_eq!(text, "1024 requests answered\n");
-}
-
-#[test]
 fn from_rayon() {
     let text = run(env!("CARGO_BIN_EXE_from_rayon"));
     assert!(text.ends_with("equal results\n"), "{text}");

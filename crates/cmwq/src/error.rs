@@ -85,6 +85,8 @@ pub enum Error {
     Forked,
     /// The workqueue was destroyed, or never existed.
     NoSuchWorkqueue,
+    /// The queue was built without a [bound](crate::WorkqueueBuilder::max_waiting) on how many items wait.
+    NoMaxWaiting,
     /// All handles are in use.
     TooManyHandles {
         /// How many handles there can be.
@@ -163,6 +165,9 @@ impl fmt::Display for Error {
             Error::TooManyHandles { most } => {
                 write!(f, "all {most} handles of workqueues are in use")
             }
+            Error::NoMaxWaiting => f.write_str(
+                "the workqueue was built without max_waiting, so that it has no bound to change",
+            ),
             Error::OrderedMaxActive => {
                 f.write_str("max_active of an ordered workqueue is 1 and cannot be changed")
             }
@@ -226,6 +231,11 @@ pub enum Refused {
     Forked,
     /// The item needs a timer, and the timer thread cannot be created.
     NoTimer,
+    /// As many items wait as [may](crate::WorkqueueBuilder::max_waiting).
+    Full,
+    /// The caller would wait for room that may come only when it ends: it is an item of this very queue, or a waker of a task that the
+    /// library calls.
+    OwnItem,
 }
 
 impl fmt::Display for Refused {
@@ -236,6 +246,10 @@ impl fmt::Display for Refused {
                 "the workqueue belongs to the parent process: build a new one after a fork"
             }
             Refused::NoTimer => "the thread that serves the timers cannot be created",
+            Refused::Full => "the workqueue is full: as many items wait as may",
+            Refused::OwnItem => {
+                "an item, or a waker of a task, cannot wait for room in the workqueue"
+            }
         })
     }
 }

@@ -17,17 +17,22 @@
 //! - Queue an item: [`Workqueue::spawn`] (a closure and its result), [`Workqueue::queue`] (a reusable [`Work`]),
 //!   [`Workqueue::queue_embedded`] (an [item](EmbeddedWork) that is a field of the program's own struct), [`Workqueue::queue_raw`] (the
 //!   caller's own memory). Wait for it: [`JoinHandle`], [`Completion`], [`Workqueue::flush`], [`Workqueue::drain`].
+//! - In asynchronous code: await a [`JoinHandle`], [`Workqueue::flush_async`], [`Workqueue::shutdown`]; a [`JoinSet`] hands out results as items end.
 //! - Many at once: [`Workqueue::queue_batch`], [`Workqueue::execute_batch`], [`Workqueue::spawn_batch`]. Items that borrow, and parallel
 //!   loops: [`scope()`], [`Workqueue::for_each_chunk`].
 //! - Wait in an event loop (epoll, tokio, libuv): [`CompletionQueue`]. Wake tasks from a program's own handles: [`wake_deferred`].
 //! - Where items run: [`WorkqueueAttrs`] and [`AffinityScope`](affinity::AffinityScope).
+//! - How many may wait: [`WorkqueueBuilder::max_waiting`], [`Workqueue::try_spawn`], [`Workqueue::room`].
 //! - How many at a time: [`WorkqueueBuilder::max_active`], [`WorkqueueBuilder::ordered`], [`ConcurrencyGroup`] for several queues.
 //! - The threads that run items: [`WorkerThreads`].
 //! - Other kinds of queues: [`WorkqueueBuilder::per_cpu`], [`WorkqueueBuilder::bh`], and the queues of every process: [`SystemWorkqueue`].
 //! - When resources are short: [`WorkqueueBuilder::mem_reclaim`]. Freezing: [`Engine::freeze_workqueues_begin`].
 //! - The machine, or the description of another one: [`topology`], [`Engine`], [`EngineBuilder`].
+//! - How long items wait and run: [`QueueState::times`](observe::QueueState::times).
 //! - What has happened so far: [`Engine::stats`], [`set_warning_handler`]. What is busy: [`Engine::dump`],
 //!   [`set_report_handler`].
+//!
+//! Services to start from are in the folder `examples`: `tokio_server`, `http_server` (in the manner of axum) and `epoll_server`.
 //!
 //! # What may be called from where
 //!
@@ -97,11 +102,12 @@ pub use sys::forced_unwind::{
 pub use sys::signals::reset_signal_mask;
 pub use workqueue::{
     AbortOnDrop, BatchQueued, BatchRefused, Chunks, Completed, CompletionQueue,
-    CompletionQueueBuilder, ConcurrencyGroup, DelayedWork, DisableGuard, EmbeddedDelayedWork,
-    EmbeddedDisableGuard, JoinError, JoinHandle, MoveIf, Moved, NotPosted, NotSubmitted,
-    PanicPayload, Poster, Queued, RawDelayedWork, Scope, SystemQueue, SystemWorkqueue,
-    WQ_DFL_ACTIVE, WQ_MAX_ACTIVE, WorkBusy, Workqueue, WorkqueueAttrs, WorkqueueBuilder,
-    WorkqueueKind, in_memory_reclaim, run_on_cpu, run_on_each_cpu, scope, set_worker_desc,
+    CompletionQueueBuilder, ConcurrencyGroup, DelayedWork, DisableGuard, Drain,
+    EmbeddedDelayedWork, EmbeddedDisableGuard, Flush, JoinError, JoinHandle, JoinSet, MoveIf,
+    Moved, NotAccepted, NotPosted, NotSubmitted, PanicPayload, Poster, Queued, RawDelayedWork,
+    Room, RoomWait, Scope, Shutdown, SystemQueue, SystemWorkqueue, Unfinished, WQ_DFL_ACTIVE,
+    WQ_MAX_ACTIVE, WorkBusy, Workqueue, WorkqueueAttrs, WorkqueueBuilder, WorkqueueKind,
+    in_memory_reclaim, run_on_cpu, run_on_each_cpu, scope, set_worker_desc,
 };
 #[cfg(not(cmwq_loom))]
 pub use workqueue::{NoSuchWorkqueue, WorkqueueHandle};

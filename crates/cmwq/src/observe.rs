@@ -13,7 +13,9 @@
 use crate::sys::symbol;
 
 pub use crate::engine::{EngineStats, Errno, Setting, TextError};
-pub use crate::inspect::{LiveQueue, NodeState, PwqState, QueueState, RescuerState, ScopeState};
+pub use crate::inspect::{
+    LiveQueue, NodeState, PwqState, QueueState, QueueTimes, RescuerState, RoomState, ScopeState,
+};
 pub use crate::pool::{Dump, PoolCounts, PoolFor, PoolState, QueueStats, RunState, WorkerState};
 pub use crate::trace::{
     EnqueueTiming, ItemRun, LatencyHistogram, Recording, ThreadTrace, TraceEvent, TraceKind,

@@ -3,10 +3,10 @@
 mod batch;
 mod builder;
 mod callbacks;
+mod caller_slots;
 mod completion_queue;
 mod delayed;
 mod describe;
-mod draining;
 mod embedded;
 #[cfg(not(cmwq_loom))]
 mod handle;
@@ -16,6 +16,7 @@ mod queueing;
 mod scope;
 mod system;
 mod task;
+mod waits;
 
 #[cfg(all(test, not(cmwq_loom)))]
 #[path = "workqueue/tests/deadlines.rs"]
@@ -30,13 +31,14 @@ mod model;
 pub use batch::{BatchQueued, BatchRefused};
 pub use builder::WorkqueueBuilder;
 pub use completion_queue::{
-    Completed, CompletionQueue, CompletionQueueBuilder, NotPosted, NotSubmitted, Poster,
+    Completed, CompletionQueue, CompletionQueueBuilder, JoinSet, NotPosted, NotSubmitted, Poster,
 };
 pub use delayed::{DelayedWork, EmbeddedDelayedWork, MoveIf, RawDelayedWork};
 pub use describe::set_worker_desc;
 pub use embedded::EmbeddedDisableGuard;
 #[cfg(not(cmwq_loom))]
 pub use handle::{NoSuchWorkqueue, WorkqueueHandle};
+
 pub use parts::attrs::{WQ_DFL_ACTIVE, WQ_MAX_ACTIVE, WorkqueueAttrs};
 pub(crate) use parts::core::WqCore;
 pub use parts::group::{ConcurrencyGroup, GroupState};
@@ -49,3 +51,4 @@ pub use task::abort::AbortOnDrop;
 pub use task::control::{DisableGuard, WorkBusy};
 pub use task::join::{JoinError, JoinHandle, PanicPayload};
 pub use task::queued::{Moved, Queued};
+pub use waits::{Drain, Flush, NotAccepted, Room, RoomWait, Shutdown, Unfinished};

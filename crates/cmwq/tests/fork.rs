@@ -4,13 +4,16 @@ mod harness;
 
 use cmwq::observe::{EnqueueTiming, Recording};
 use cmwq::{
-    CompletionQueue, DelayedWork, Engine, Error, FlushError, JoinError, Moved, NotPosted,
+    CompletionQueue, DelayedWork, Engine, Error, FlushError, JoinError, JoinSet, Moved, NotPosted,
     NotSubmitted, Queued, Refused, SystemWorkqueue, Work, Workqueue,
 };
 use harness::{Deadline, in_own_process};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// Runs `child` in a forked process; its answer is the exit status. A child that hangs is killed by its alarm. What the
@@ -253,6 +256,64 @@ fn a_childs_completion_queue_is_closed_and_leaves_the_parents_alone() {
     assert!(done.arm() && !readable(&done));
     drop(unused);
     result.unwrap();
+}
+
+/// In the child another thread may hold every lock for ever: futures of the parent are refused there, and can be dropped.
+#[test]
+fn futures_of_the_parent_are_refused_in_the_child() {
+    let engine = Engine::builder().build().unwrap();
+    let _deadline = Deadline::new("futures in a fork's child", &engine);
+    let builder = engine.workqueue("parent").max_active(1).max_waiting(1);
+    let wq = builder.build().unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let own = stop.clone();
+    let holds = wq.spawn(move || while !own.load(Ordering::Relaxed) {});
+    while engine.pool_states().iter().all(|pool| pool.runs.is_empty()) {
+        std::thread::yield_now();
+    }
+    wq.execute(|| {}).unwrap();
+    let mut context = Context::from_waker(Waker::noop());
+    let (mut flush, mut drain) = (wq.flush_async(), wq.drain_async());
+    let mut room = wq.room();
+    let mut set = JoinSet::new(&wq);
+    assert!(Pin::new(&mut flush).poll(&mut context).is_pending());
+    assert!(Pin::new(&mut room).poll(&mut context).is_pending());
+    assert!(Pin::new(&mut drain).poll(&mut context).is_pending());
+    let (result, unused) = in_child(|| {
+        let mut context = Context::from_waker(Waker::noop());
+        let forked = Poll::Ready(Err(FlushError::Forked));
+        let polled = Pin::new(&mut flush).poll(&mut context);
+        expect("an awaited flush says so", polled == forked)?;
+        let polled = Pin::new(&mut drain).poll(&mut context);
+        expect("an awaited drain says so", polled == forked)?;
+        let polled = Pin::new(&mut room).poll(&mut context);
+        let refused = matches!(polled, Poll::Ready(Err(Refused::Forked)));
+        expect("a wait for room says so", refused)?;
+        expect("there is no room", wq.try_room().is_err())?;
+        let given_back = wq.try_spawn(|| 7).err();
+        let given_back = given_back.map(|refused| (refused.why, (refused.func)()));
+        expect(
+            "a closure comes back",
+            given_back == Some((Refused::Forked, 7)),
+        )?;
+        expect("a set says so", {
+            set.spawn(|| 1);
+            set.wait_next().is_none()
+        })?;
+        let polled = set.poll_join_next(&mut context);
+        expect(
+            "an awaited set says so",
+            matches!(polled, Poll::Ready(None)),
+        )?;
+        let unfinished = wq.clone().shutdown().wait().expect_err("refused");
+        expect("a shutdown says so", unfinished.why == FlushError::Forked)?;
+        drop((flush, drain, room, set));
+        Ok(())
+    });
+    stop.store(true, Ordering::Relaxed);
+    drop(unused);
+    result.unwrap();
+    holds.join().unwrap();
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use cmwq::topology::CpuSet;
 use cmwq_control::protocol::{Engine, Group, Pool, Queue, State};
 
-use super::{Format, ProcessArgs, refused};
+use super::{Format, ProcessArgs, latency, refused};
 use crate::output;
 use cmwq_command::CliError;
 
@@ -16,7 +16,7 @@ Examples:
   cmwq dump --format json
 
 Sections, as in the kernel's wq_dump: the pods of each affinity scope, the worker pools, the pool of each CPU by workqueue, the \
-rescuers, and how many items each unbound workqueue may have active on each node. Where workqueues share a limit one more: the places of \
+rescuers, and how many items each unbound workqueue may have active on each node; then one of cmwq's own: how long items wait (from the call that queued them to their start) and run, of a sample, and the oldest that waits and runs now. Where workqueues share a limit one more: the places of \
 each group that its workqueues hold, how many there are, and how many workqueues wait for one.
 
 Masks are hexadecimal, eight digits for every 32 CPUs that there can be, the highest CPUs first. A pool's flags are 1 (BH), 2 (a worker is \
@@ -109,6 +109,7 @@ fn of_engine(engine: &Engine) -> String {
         cpu_to_pool(engine),
         rescuers(engine),
         node_limits(engine),
+        times(engine),
     ]
     .join("\n")
         + "\n"
@@ -287,6 +288,43 @@ fn node_limits(engine: &Engine) -> String {
     let _ = writeln!(text, " {:>9}", "dfl");
     for queue in engine.queues.iter().filter(|queue| !queue.nodes.is_empty()) {
         text += &node_line(queue);
+    }
+    text
+}
+
+fn times(engine: &Engine) -> String {
+    let mut text = heading("Workqueue -> waits and runs of a sample of its items");
+    let _ = writeln!(
+        text,
+        "{:NAME_COLUMNS$} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>12} {:>8}",
+        "",
+        "wait p50",
+        "wait p99",
+        "wait now",
+        "run p50",
+        "run p99",
+        "run now",
+        "waiting/max",
+        "refused"
+    );
+    for queue in &engine.queues {
+        let own = &queue.times;
+        let room = queue
+            .room
+            .map(|(waiting, most)| format!("{waiting}/{most}"));
+        let _ = writeln!(
+            text,
+            "{} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>12} {:>8}",
+            name_column(&queue.key),
+            latency(own.wait_p50_ns),
+            latency(own.wait_p99_ns),
+            latency(own.longest_waiting_ns),
+            latency(own.run_p50_ns),
+            latency(own.run_p99_ns),
+            latency(own.longest_running_ns),
+            room.unwrap_or_else(|| "-".to_owned()),
+            queue.refused,
+        );
     }
     text
 }

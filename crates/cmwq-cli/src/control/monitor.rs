@@ -31,6 +31,10 @@ Columns, as in the kernel's wq_monitor:
 
 Columns of cmwq's own:
   enq p50, p99  the time that queue() took, of about every 64th call
+  wait p50, p99 from the call that queued an item to its start, and
+  run p50, p99  from its start to its end, of a sample of the items: one for
+           each pool and every two milliseconds
+  refused  attempts to queue that found no room (max_waiting)
   stolen   items that idle pods ran for busy ones
   wake/it  workers woken, by items
   lockwt   times that a thread had to wait for the lock of a pool;
@@ -138,7 +142,7 @@ fn is_unbound(queue: &Queue) -> bool {
 
 fn table(state: &State, patterns: &[Regex]) -> String {
     let mut text = format!(
-        "{:24} {:>10} {:>5} {:>8} {:>8} {:>7} {:>7} {:>7} {:>8} {:>8} {:>8} {:>7} {:>8}\n",
+        "{:24} {:>10} {:>5} {:>8} {:>8} {:>7} {:>7} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>8} {:>7} {:>8}\n",
         "",
         "total",
         "infl",
@@ -149,6 +153,11 @@ fn table(state: &State, patterns: &[Regex]) -> String {
         "rescued",
         "enq p50",
         "enq p99",
+        "wait p50",
+        "wait p99",
+        "run p50",
+        "run p99",
+        "refused",
         "stolen",
         "wake/it",
         "lockwt"
@@ -168,7 +177,7 @@ fn table(state: &State, patterns: &[Regex]) -> String {
         };
         let _ = writeln!(
             text,
-            "{} {:>10} {:>5} {:>8} {:>8} {:>7} {:>7} {:>7} {:>8} {:>8} {:>8} {:>7} {:>8}",
+            "{} {:>10} {:>5} {:>8} {:>8} {:>7} {:>7} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>8} {:>7} {:>8}",
             name_column(&queue.key),
             queue.started,
             queue.started.saturating_sub(queue.completed),
@@ -179,6 +188,11 @@ fn table(state: &State, patterns: &[Regex]) -> String {
             unless(!rescuer, queue.rescued),
             latency(queue.enqueue_p50_ns),
             latency(queue.enqueue_p99_ns),
+            latency(queue.times.wait_p50_ns),
+            latency(queue.times.wait_p99_ns),
+            latency(queue.times.run_p50_ns),
+            latency(queue.times.run_p99_ns),
+            unless(queue.room.is_none(), queue.refused),
             queue.stolen,
             wakes,
             queue.lock_waits,
@@ -205,6 +219,10 @@ fn lines(state: &State, patterns: &[Regex]) -> String {
             "enqueue_timed": queue.enqueue_timed,
             "enqueue_p50_ns": queue.enqueue_p50_ns,
             "enqueue_p99_ns": queue.enqueue_p99_ns,
+            "times": queue.times,
+            "waiting": queue.room.map(|(waiting, _)| waiting),
+            "max_waiting": queue.room.map(|(_, most)| most),
+            "refused": queue.refused,
             "stolen": queue.stolen,
             "waiter_runs": queue.waiter_runs,
             "wakeups": queue.wakeups,

@@ -69,6 +69,9 @@ pub(super) struct Row {
     pub(super) in_flight: u64,
     pub(super) waiting: usize,
     pub(super) cpu_percent: f64,
+    /// 99 of 100 sampled items waited no longer, and ran no longer.
+    pub(super) wait_p99_ns: Option<u64>,
+    pub(super) run_p99_ns: Option<u64>,
     pub(super) p99_ns: Option<u64>,
     pub(super) helps_per_s: f64,
     pub(super) history: Vec<u64>,
@@ -286,6 +289,8 @@ impl Model {
             in_flight,
             waiting: active.saturating_sub(running) + inactive,
             cpu_percent: seen.cpu_percent,
+            wait_p99_ns: queue.times.wait_p99_ns,
+            run_p99_ns: queue.times.run_p99_ns,
             p99_ns: queue.enqueue_p99_ns,
             helps_per_s: seen.helps_per_s,
             history: seen.items_per_s.iter().map(|rate| *rate as u64).collect(),

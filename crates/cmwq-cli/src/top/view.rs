@@ -11,15 +11,16 @@ use cmwq_control::protocol::Pool;
 
 use super::model::{Item, Model};
 use crate::control::latency;
+use crate::output::end_in_columns;
 
 /// Lines for the pods, with the frame.
 const PODS_LINES: u16 = 5;
 /// Lines for the items, with the frame.
 const ITEMS_LINES: u16 = 6;
 /// The columns of the workqueues: their least widths, and which are left out first where the terminal is narrow.
-const WIDTHS: [u16; 10] = [8, 9, 12, 7, 4, 5, 4, 7, 5, 8];
+const WIDTHS: [u16; 12] = [8, 9, 12, 7, 4, 5, 4, 8, 7, 7, 5, 8];
 const NAME: usize = 0;
-const FIRST_TO_GO: [usize; 9] = [9, 8, 1, 2, 7, 6, 5, 4, 3];
+const FIRST_TO_GO: [usize; 11] = [11, 10, 9, 1, 2, 6, 4, 5, 8, 7, 3];
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
@@ -248,6 +249,8 @@ fn draw_queues(frame: &mut Frame<'_>, area: Rect, model: &Model) {
                 number(short(row.in_flight as f64)),
                 number(short(row.waiting as f64)),
                 number(short(row.cpu_percent)),
+                number(latency(row.wait_p99_ns)),
+                number(latency(row.run_p99_ns)),
                 number(latency(row.p99_ns)),
                 number(short(row.helps_per_s)),
                 Cell::from(sparkline(&row.history)).style(trend),
@@ -263,6 +266,8 @@ fn draw_queues(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         head("infl"),
         head("wait"),
         head("CPU%"),
+        head("wait p99"),
+        head("run p99"),
         head("enq p99"),
         head("steal"),
         Cell::from("trend"),
@@ -284,8 +289,10 @@ fn items(title: &'static str, items: &[Item], room: usize, width: usize) -> Para
         .take(room)
         .map(|item| {
             let time = format!("{:>7}", duration(item.for_ns));
-            let what = format!(" {} {}", item.queue, item.function);
-            let kept: String = what.chars().take(width.saturating_sub(7)).collect();
+            // The end of a long name says most: the closure, its file and its line.
+            let queue = format!(" {} ", item.queue);
+            let left = width.saturating_sub(7 + queue.chars().count());
+            let kept = queue + end_in_columns(&item.function, left).trim_end();
             Line::from(vec![
                 Span::styled(time, Style::new().fg(age_colour(item.for_ns))),
                 Span::raw(kept),

@@ -60,6 +60,7 @@ fn dump_has_the_kernels_sections_and_the_maps_fit() {
         "Workqueue CPU -> pool\n",
         "Workqueue -> rescuer\n",
         "Unbound workqueue -> node_nr/max_active\n",
+        "Workqueue -> waits and runs of a sample of its items\n",
     ] {
         assert!(dump.contains(section), "{section}\n{dump}");
     }
@@ -254,7 +255,8 @@ fn get_and_set_are_the_kernels_files() {
 fn every_attribute_and_parameter_of_the_tables_is_in_the_endpoint_the_commands_and_their_help() {
     let served = serve();
     let group = ConcurrencyGroup::new("both", 4);
-    let _queue = served.engine.workqueue("all").group(&group).build();
+    let builder = served.engine.workqueue("all").group(&group);
+    let _queue = builder.max_waiting(8).build();
     let live = served.engine.live_queues();
     let live = live
         .iter()

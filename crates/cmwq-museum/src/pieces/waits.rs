@@ -88,7 +88,7 @@ pub(super) const PIECES: &[Piece] = &[
         "drained-once",
         "a drain looks at each pool once, and at nothing that it saw",
         &[edit(
-            "workqueue/draining.rs",
+            "workqueue/waits/draining.rs",
             "            if let Some(seen) = at_rest(self.members())\n",
             "            if MUTANT {\n                return;\n            }\n            if let Some(seen) = at_rest(self.members())\n",
         )],
@@ -124,7 +124,7 @@ pub(super) const PIECES: &[Piece] = &[
         "closed-at-once",
         "a drain does not wait for issuers that have found the queue open",
         &[edit(
-            "workqueue/draining.rs",
+            "workqueue/waits/draining.rs",
             "        self.closed.fetch_add(1, Ordering::SeqCst);\n        epochs().synchronize();",
             "        self.closed.fetch_add(1, Ordering::SeqCst);\n        if !MUTANT {\n            epochs().synchronize();\n        }",
         )],

@@ -34,7 +34,7 @@ enum Access {
 }
 
 /// Sorted by name.
-const TABLE: [Attribute; 8] = [
+const TABLE: [Attribute; 9] = [
     Attribute {
         name: "affinity_scope",
         help: "how the machine is cut into pods",
@@ -120,6 +120,22 @@ const TABLE: [Attribute; 8] = [
             // A value above the maximum is clamped, with a warning.
             let value = usize::try_from(value).unwrap_or(usize::MAX);
             changed(queue.set_max_active(value))
+        }),
+    },
+    Attribute {
+        name: "max_waiting",
+        help: "how many items may be queued and not started",
+        access: |queue| match queue.max_waiting() {
+            Some(_) => Access::Free,
+            None => Access::Absent,
+        },
+        get: |queue| queue.max_waiting().unwrap_or(0).to_string(),
+        set: Some(|queue, text| {
+            let value = integer(text, "it must be a whole number from 1 on", |value| {
+                value > 0
+            })?;
+            let value = usize::try_from(value).unwrap_or(usize::MAX);
+            changed(queue.set_max_waiting(value))
         }),
     },
     Attribute {
@@ -243,7 +259,8 @@ mod tests {
         assert!(TABLE.windows(2).all(|pair| pair[0].name < pair[1].name));
         let engine = Engine::builder().build().unwrap();
         let group = ConcurrencyGroup::new("group", 4);
-        let _queue = engine.workqueue("all").group(&group).build().unwrap();
+        let builder = engine.workqueue("all").group(&group).max_waiting(8);
+        let _queue = builder.build().unwrap();
         let queue = engine.live_queues().remove(0);
         assert_eq!(queue.attributes().len(), TABLE.len());
         for own in &TABLE {

@@ -99,6 +99,19 @@ impl LiveQueue {
         self.core.set_max_active(max_active)
     }
 
+    /// As [`Workqueue::max_waiting`](crate::Workqueue::max_waiting).
+    pub fn max_waiting(&self) -> Option<usize> {
+        self.core.room.as_ref().map(|room| room.bound())
+    }
+
+    /// As [`Workqueue::set_max_waiting`](crate::Workqueue::set_max_waiting).
+    ///
+    /// # Errors
+    /// As [`Workqueue::set_max_waiting`](crate::Workqueue::set_max_waiting).
+    pub fn set_max_waiting(&self, max_waiting: usize) -> Result<(), Error> {
+        self.core.set_max_waiting(max_waiting)
+    }
+
     /// The [group](crate::ConcurrencyGroup) whose limit it shares.
     pub fn group(&self) -> Option<GroupState> {
         self.core.limits.group().map(ConcurrencyGroup::state)

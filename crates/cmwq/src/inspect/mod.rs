@@ -8,4 +8,4 @@ mod queues;
 mod state;
 
 pub use live::LiveQueue;
-pub use state::{NodeState, PwqState, QueueState, RescuerState, ScopeState};
+pub use state::{NodeState, PwqState, QueueState, QueueTimes, RescuerState, RoomState, ScopeState};

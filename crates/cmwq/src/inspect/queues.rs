@@ -1,9 +1,9 @@
 //! The state of a queue at one moment.
 
-use super::state::{NodeState, PwqState, QueueState, RescuerState};
+use super::state::{NodeState, PwqState, QueueState, QueueTimes, RescuerState, RoomState};
 use crate::engine::epochs;
-use crate::pool::QueueStats;
-use crate::sys::thread;
+use crate::pool::{QueueStats, Room};
+use crate::sys::{clock, thread};
 use crate::trace::LatencyHistogram;
 use crate::workqueue::{ConcurrencyGroup, WqCore};
 
@@ -11,12 +11,18 @@ impl WqCore {
     pub(super) fn state(&self, enqueue: LatencyHistogram) -> QueueState {
         let members = self.members();
         let mut stats = QueueStats::default();
+        let mut times = QueueTimes {
+            longest_waiting_ns: self.sampler.longest_wait_ns(clock::now_ns()),
+            ..QueueTimes::default()
+        };
         let mut pwqs = Vec::with_capacity(members.len());
         let mut active_of = vec![0; self.limits.len()];
         let mut counted = Vec::with_capacity(members.len());
         for pwq in &members {
             let mut guard = pwq.pool.lock_accepting();
             let own = guard.pwq_stats(pwq.key);
+            let longest_ns = guard.add_times(pwq.key, &mut times.wait, &mut times.run);
+            times.longest_running_ns = times.longest_running_ns.max(longest_ns);
             let (active, inactive, retired) = guard.pwq_counts(pwq.key);
             if !counted.contains(&pwq.pool.id) {
                 counted.push(pwq.pool.id);
@@ -32,6 +38,8 @@ impl WqCore {
                 retired,
             });
         }
+        let room = self.room.as_deref();
+        stats.refused = room.map_or(0, Room::refused);
         let unbound = self.kind.is_unbound();
         let topology = self.engine.topology();
         let nodes = topology.nodes().iter().map(|(node, _)| Some(*node));
@@ -51,12 +59,17 @@ impl WqCore {
             attrs,
             max_active: self.limits.max_active(),
             min_active: self.limits.min_active(),
+            room: room.map(|room| RoomState {
+                waiting: room.waiting(),
+                max_waiting: room.bound(),
+            }),
             cpu_pool: self.cpu_pool(),
             default_pool: default_pool.filter(|_| unbound),
             nodes: if unbound { nodes.collect() } else { Vec::new() },
             pwqs,
             stats,
             group: self.limits.group().map(ConcurrencyGroup::state),
+            times,
             enqueue,
         }
     }

@@ -28,6 +28,8 @@ pub struct QueueState {
     pub max_active: usize,
     /// How many items may be active on each node in any case.
     pub min_active: usize,
+    /// How many items wait, and may wait, if that is [bounded](crate::WorkqueueBuilder::max_waiting).
+    pub room: Option<RoomState>,
     /// The destination pool of an item, by the CPU number that it is queued from.
     pub cpu_pool: Vec<Option<u32>>,
     /// The pool for CPUs that have no pod, of unbound and ordered queues.
@@ -41,8 +43,36 @@ pub struct QueueState {
     pub stats: QueueStats,
     /// The limit that it shares with other queues.
     pub group: Option<GroupState>,
+    /// How long its items wait and run.
+    pub times: QueueTimes,
     /// How long `queue()` took, for the calls that were [timed](crate::observe::EnqueueTiming).
     pub enqueue: LatencyHistogram,
+}
+
+/// How long items of a queue wait and run. They are always measured, for a sample of the items: one for each pool that runs them and every two
+/// milliseconds (or tick of the system's coarse clock, up to four), so nearly all items of a queue that is used up to some hundred times a
+/// second. Items that a thread spawned and joined at once, and ran itself, are left out. A change of the attributes drops what the old pools have measured.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct QueueTimes {
+    /// From the call that queued an item to its start.
+    pub wait: LatencyHistogram,
+    /// From its start to its end. What items of less than a few microseconds take is an average of some of them.
+    pub run: LatencyHistogram,
+    /// The longest time that one of the sampled items waits now, in ns; `None`: none does.
+    pub longest_waiting_ns: Option<u64>,
+    /// The longest time that an item runs now, in ns, by a clock that ticks every few milliseconds; `None`: none runs.
+    pub longest_running_ns: Option<u64>,
+}
+
+/// The bound on how many items of a queue wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RoomState {
+    /// Items that are queued and have not started.
+    pub waiting: usize,
+    /// How many may be.
+    pub max_waiting: usize,
 }
 
 /// One queue's share of one pool: a pool workqueue.

@@ -82,6 +82,32 @@ unsafe extern "C-unwind" fn run_boxed<F: FnOnce() + Send + 'static>(item: NonNul
     func();
 }
 
+/// The function of the items that closures of this type become.
+#[inline]
+pub(crate) fn function_of<F: FnOnce() + Send + 'static>(_: &F) -> usize {
+    run_boxed::<F> as WorkFn as usize
+}
+
+/// A closure that drops what `func` returns.
+#[inline]
+fn dropping<F, T>(func: F) -> impl FnOnce() + Send + 'static
+where
+    F: FnOnce() -> T + Send + 'static,
+{
+    move || drop(func())
+}
+
+/// The function of the items that [copies](Small::copy_of) of closures of this type become; `None`: they are too large for that.
+pub(crate) fn function_of_copy<F, T>() -> Option<usize>
+where
+    F: FnOnce() -> T + Send + 'static,
+{
+    fn of<F, G: FnOnce() + Send + 'static>(_: fn(F) -> G) -> usize {
+        run_boxed::<G> as WorkFn as usize
+    }
+    Small::fits::<F>().then(|| of(dropping::<F, T>))
+}
+
 /// `func` as an item of its own, for [`from_raw`].
 pub(crate) fn into_raw<F: FnOnce() + Send + 'static>(func: F) -> NonNull<RawWork> {
     let memory = blocks::take(Layout::new::<Boxed<F>>()).cast::<Boxed<F>>();
@@ -143,7 +169,7 @@ impl Small {
         // SAFETY: by the contract only one is used.
         let func = unsafe { std::ptr::read(func) };
         // A small closure is not dropped by itself.
-        match Self::of(move || drop(func())) {
+        match Self::of(dropping(func)) {
             Ok(small) => Some(small),
             Err(unfit) => {
                 std::mem::forget(unfit);

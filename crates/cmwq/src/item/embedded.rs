@@ -5,8 +5,10 @@
 //! the claimant itself if the queue refuses the item. All claimants store the same address, since an item is part of one value only (`locate`
 //! makes sure of that), and a value in an `Arc` of which a reference is lent does not move.
 
-use super::raw::RawWork;
+use super::raw::{RawWork, WorkFn};
+use crate::sys::names;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -74,6 +76,7 @@ pub struct EmbeddedWork<T> {
 
 impl<T: Send + Sync + 'static> EmbeddedWork<T> {
     /// An item that runs `func`: a function, or a closure that captures nothing. It gets the reference that the pending instance held.
+    #[track_caller]
     pub fn new<F>(func: F) -> Self
     where
         F: Fn(Arc<T>) + Copy + Send + Sync + 'static,
@@ -86,6 +89,7 @@ impl<T: Send + Sync + 'static> EmbeddedWork<T> {
         }
         // Nothing to keep: `run` makes another `F` of no bytes.
         let _: F = func;
+        names::note::<F>(run::<T, F> as WorkFn as usize, Location::caller());
         EmbeddedWork {
             // One function for each type of `func`: reports of what runs distinguish them.
             raw: RawWork::new(run::<T, F>),

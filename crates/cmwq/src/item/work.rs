@@ -1,10 +1,12 @@
 //! `Work`: a reusable, safe work item.
 
-use super::raw::{Pending, RawWork, Unclaimed};
+use super::raw::{Pending, RawWork, Unclaimed, WorkFn};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicUsize;
+use crate::sys::names;
 use crate::trace::foreign;
 use std::mem::offset_of;
+use std::panic::Location;
 use std::ptr::NonNull;
 
 /// A work item that can be queued again and again without an allocation.
@@ -37,8 +39,10 @@ unsafe impl Sync for Work {}
 const MOST_HANDLES: usize = isize::MAX as usize;
 
 impl Work {
-    /// An item that runs `func`.
+    /// An item that runs `func`. Tools name it by the type of `func` and the place of this call.
+    #[track_caller]
     pub fn new<F: Fn() + Send + Sync + 'static>(func: F) -> Work {
+        names::note::<F>(run::<F> as WorkFn as usize, Location::caller());
         let inner: Box<Inner<Func>> = Box::new(Inner {
             // One function for each type of closure: reports of what runs distinguish them.
             raw: RawWork::new(run::<F>),

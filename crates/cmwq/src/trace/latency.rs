@@ -14,20 +14,12 @@ const SUB: usize = 8;
 /// The last bucket begins at 15 · 2^33 ns, about two minutes.
 const BUCKETS: usize = 35 * SUB;
 
-/// How many of the timed calls of `queue()` took how long.
-#[derive(Clone, PartialEq, Eq)]
+/// How many of the timed calls of `queue()`, or of the sampled items, took how long.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct LatencyHistogram {
+    /// Empty until the first is added: there is one for each CPU of a per-CPU queue.
     counts: Vec<u32>,
     sum_ns: u64,
-}
-
-impl Default for LatencyHistogram {
-    fn default() -> Self {
-        LatencyHistogram {
-            counts: vec![0; BUCKETS],
-            sum_ns: 0,
-        }
-    }
 }
 
 fn bucket(ns: u64) -> usize {
@@ -50,20 +42,24 @@ fn upper_ns(bucket: usize) -> u64 {
 }
 
 impl LatencyHistogram {
-    fn add(&mut self, ns: u64) {
+    pub(crate) fn add(&mut self, ns: u64) {
+        self.counts.resize(BUCKETS, 0);
         let count = &mut self.counts[bucket(ns)];
         *count = count.saturating_add(1);
         self.sum_ns = self.sum_ns.saturating_add(ns);
     }
 
-    fn merge(&mut self, other: &LatencyHistogram) {
+    pub(crate) fn merge(&mut self, other: &LatencyHistogram) {
+        if self.counts.len() < other.counts.len() {
+            self.counts.resize(BUCKETS, 0);
+        }
         for (sum, count) in self.counts.iter_mut().zip(&other.counts) {
             *sum = sum.saturating_add(*count);
         }
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
     }
 
-    /// How many calls were timed.
+    /// How many were timed.
     pub fn count(&self) -> u64 {
         self.counts.iter().map(|&count| u64::from(count)).sum()
     }

@@ -148,7 +148,8 @@ impl Reporter {
         self.parker.unpark();
     }
 
-    fn perform(&self, job: Message) {
+    /// Does a job, which always finds room, after the messages that wait.
+    pub(crate) fn perform(&self, job: Message) {
         self.messages.lock().waiting.push_back(job);
         self.parker.unpark();
     }

@@ -13,11 +13,12 @@ use crate::item::closure::{self, Small};
 use crate::item::{Pending, RawWork, TOO_MANY, Unclaimed, Work};
 use crate::pool::spawn_history;
 use crate::sys::epoch::EpochPin;
-use crate::sys::probe;
+use crate::sys::{names, probe};
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::parts::pwq::Pwq;
 use crate::workqueue::task::join::{JoinHandle, Task};
 use std::fmt;
+use std::panic::Location;
 use std::ptr::NonNull;
 
 /// Items published at once, at most. The first items of a larger batch begin before the last are claimed.
@@ -79,8 +80,8 @@ impl WqCore {
     /// Calls `publish` with the destination of all that the calling thread queues in a row. `false`, also from `publish`: nothing was published, and the
     /// caller has to queue the items one by one.
     fn with_batch_route(&self, publish: impl FnOnce(&Pwq, &EpochPin<'_>) -> bool) -> bool {
-        // Tracing needs the events of each item.
-        if probe::switch() != 0 {
+        // Tracing needs the events of each item; a sample is queued by itself.
+        if probe::switch() != 0 || self.sampler.is_wanted() {
             return false;
         }
         spawn_history::let_go();
@@ -148,8 +149,12 @@ impl Workqueue {
     /// begins during the call may cut the batch: then the items from some index on are [refused](Queued::Refused).
     pub fn queue_batch(&self, works: &[Work]) -> BatchQueued {
         let prefetch = |work: &Work| RawWork::prefetch(work.as_raw().address());
-        self.queue_all(works, prefetch, Work::claim, |work| {
-            self.queue_work(None, work)
+        self.queue_all(works, prefetch, Work::claim, |work, item| {
+            let result = self.core.queue(None, item);
+            if result.is_err() {
+                work.unlend();
+            }
+            result.into()
         })
     }
 
@@ -161,44 +166,53 @@ impl Workqueue {
         let prefetch = |item: &NonNull<RawWork>| RawWork::prefetch(item.addr().get());
         // SAFETY: by the caller's promise.
         let claim = |item: &NonNull<RawWork>| unsafe { Pending::claim(*item) };
-        // SAFETY: as above.
-        self.queue_all(items, prefetch, claim, |item| unsafe {
-            self.queue_raw(*item)
+        self.queue_all(items, prefetch, claim, |_, item| {
+            self.core.queue(None, item).into()
         })
     }
 
-    /// Queues all of `items`: [`CHAIN_MOST`] at once, each by `claim`, or one by one with `queue`.
+    /// Queues all of `items`, each claimed by `claim`: [`CHAIN_MOST`] at once, or one by one with `queue`.
     fn queue_all<I>(
         &self,
         items: &[I],
         prefetch: impl Fn(&I),
         claim: impl Fn(&I) -> Result<Pending, Unclaimed>,
-        queue: impl Fn(&I) -> Queued,
+        queue: impl Fn(&I, Pending) -> Queued,
     ) -> BatchQueued {
         let mut outcome = BatchQueued::default();
         for (number, chunk) in items.chunks(CHAIN_MOST).enumerate() {
             let (first, mut too_many) = (number * CHAIN_MOST, false);
-            let claim = |index: usize| match claim(&chunk[index]) {
-                Ok(item) => {
-                    outcome.accepted += 1;
-                    Some(item)
-                }
+            let mut not_claimed = Vec::new();
+            let mut claim = |index: usize| match claim(&chunk[index]) {
+                Ok(item) => Some(item),
                 Err(Unclaimed::TooMany) => {
                     // Not here, where the items before it are claimed and not published.
                     too_many = true;
                     None
                 }
                 Err(why_not) => {
-                    outcome.rest.push((first + index, why_not.into()));
+                    not_claimed.push((first + index, why_not.into()));
                     None
                 }
             };
             let prefetch = |index: usize| prefetch(&chunk[index]);
-            if !self.core.publish_chain_of(chunk.len(), prefetch, claim) {
-                for (index, item) in chunk.iter().enumerate() {
-                    outcome.note(first + index, queue(item));
+            let mut claimed = 0;
+            let claim_and_count = |index: usize| claim(index).inspect(|_| claimed += 1);
+            if self
+                .core
+                .publish_chain_of(chunk.len(), prefetch, claim_and_count)
+            {
+                outcome.accepted += claimed;
+            } else {
+                for (index, own) in chunk.iter().enumerate() {
+                    if let Some(item) = claim(index) {
+                        outcome.note(first + index, queue(own, item));
+                    }
                 }
             }
+            outcome.rest.append(&mut not_claimed);
+            // In the order of the batch, whatever the reason.
+            outcome.rest.sort_by_key(|(index, _)| *index);
             assert!(!too_many, "{TOO_MANY}");
         }
         outcome
@@ -210,6 +224,7 @@ impl Workqueue {
     /// # Errors
     /// The queue is draining, or belongs to the parent of a fork. Up to 128 closures taken from the iterator were dropped; no more were
     /// taken.
+    #[track_caller]
     pub fn execute_batch<F>(
         &self,
         funcs: impl IntoIterator<Item = F>,
@@ -223,9 +238,10 @@ impl Workqueue {
         loop {
             let mut chunk = next_chunk(&mut funcs);
             let count = chunk.len();
-            if count == 0 {
+            let Some(first) = chunk.first() else {
                 return Ok(accepted);
-            }
+            };
+            names::note::<F>(closure::function_of(first), Location::caller());
             if self.core.publish_closures(&mut chunk) {
                 accepted += count;
             } else {
@@ -251,7 +267,7 @@ impl Workqueue {
         }
         for func in chunk {
             let accepted_before = *accepted;
-            self.execute(func).map_err(|why| BatchRefused {
+            self.core.execute(func).map_err(|why| BatchRefused {
                 accepted: accepted_before,
                 why,
             })?;
@@ -274,12 +290,14 @@ impl Workqueue {
     /// Runs all of `funcs` as one-shot items, as [`spawn`](Self::spawn) does with a single closure, and returns their handles in the same
     /// order. Up to 128 at a time share the cost of one publish. The handle of a closure that the queue refuses [tells
     /// why](crate::JoinError::Refused).
+    #[track_caller]
     pub fn spawn_batch<F, T>(&self, funcs: impl IntoIterator<Item = F>) -> Vec<JoinHandle<T>>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
         // Fused: a chunk that is not full has met its end already.
+        Task::<F, T>::note_name(Location::caller());
         let mut funcs = funcs.into_iter().fuse();
         let mut handles = Vec::with_capacity(funcs.size_hint().0);
         loop {

@@ -165,6 +165,18 @@ impl WorkqueueBuilder {
         self
     }
 
+    /// At most so many items wait: queued and not started. A further one is refused as [full](crate::Refused::Full);
+    /// [`Workqueue::try_spawn`] gives the closure back, and [`Workqueue::room`] waits for room, in a thread or a task. At least 1. Default: no
+    /// bound.
+    ///
+    /// Items that a timer holds do not wait yet; when the timer fires they are accepted in any case, beyond the bound if need be. The queue
+    /// counts each item by itself, on a line that all its issuers share, and its items do not run in batches: for items of less than a
+    /// microsecond that costs more than the items.
+    pub fn max_waiting(mut self, max_waiting: usize) -> Self {
+        self.wanted.flags.max_waiting = Some(max_waiting);
+        self
+    }
+
     /// Its items also count against the limit of `group`.
     pub fn group(mut self, group: &ConcurrencyGroup) -> Self {
         self.group = Some(group.clone());
@@ -231,7 +243,7 @@ impl WorkqueueBuilder {
         let name = cut_name(self.name);
         let limits = Limits::new(&engine, kind, &self.attrs, max_active, self.group);
         let core = WqCore::new(name, engine, kind, flags, self.attrs, limits, threads)?;
-        Ok(Workqueue { core })
+        Ok(Workqueue::new(core))
     }
 }
 

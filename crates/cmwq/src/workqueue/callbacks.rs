@@ -121,7 +121,10 @@ impl FrontEnd for WqCore {
     }
 
     fn colour_done(&self, colour: u32) {
-        self.flush.colour_done(colour);
+        let woken = self.flush.colour_done(colour);
+        if !woken.is_empty() {
+            self.engine.service().wake_tasks(woken);
+        }
     }
 
     fn must_wait(&self, pool: &Arc<Pool>, key: PwqKey) {
@@ -130,6 +133,15 @@ impl FrontEnd for WqCore {
 
     fn credits_freed(&self, node: usize) {
         self.limits.serve(node);
+    }
+
+    fn room_freed(&self) {
+        if let Some(room) = &self.room {
+            let woken = room.serve();
+            if !woken.is_empty() {
+                self.engine.service().wake_tasks(woken);
+            }
+        }
     }
 
     fn pwq_gone(&self, pool: &Arc<Pool>, key: PwqKey) {

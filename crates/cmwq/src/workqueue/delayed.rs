@@ -12,6 +12,7 @@ use crate::item::{Lent, Pending, RawWork, TOO_MANY, Work};
 use crate::timer::{Disarmed, TimerKey, Timers};
 use crate::trace::warn_once;
 use crate::workqueue::parts::core::WqCore;
+use crate::workqueue::queueing::Admission;
 use crate::workqueue::task::control::{self, DisableGuard, NotGrabbed, WorkBusy, wait_for_run};
 use crate::workqueue::task::own_wait::may_flush;
 use crate::workqueue::task::queued::Moved;
@@ -82,11 +83,13 @@ impl Armed {
     /// The timer has fired: queues the item. The timer thread runs none of the queue's items, so a draining queue drops the item. Then this
     /// returns what keeps the item alive, possibly the last reference.
     fn expire(self) -> Option<Keep> {
-        self.enqueue().err().and_then(|(_, keep)| keep)
+        self.enqueue(Admission::Forces)
+            .err()
+            .and_then(|(_, keep)| keep)
     }
 
     /// Queues the owned item; its run takes over what keeps it alive. A queue that refuses the item gives that back.
-    fn enqueue(self) -> Result<(), (Refused, Option<Keep>)> {
+    fn enqueue(self, admission: Admission) -> Result<(), (Refused, Option<Keep>)> {
         let Armed {
             mut item,
             keep,
@@ -97,23 +100,27 @@ impl Armed {
         // The run takes over the reference, and may have ended when the queue returns.
         let lent = keep.map(ManuallyDrop::new);
         queue
-            .queue(cpu, item)
+            .queue_admitted(cpu, item, admission)
             .map_err(|why| (why, lent.map(ManuallyDrop::into_inner)))
     }
 
-    fn enqueue_now(self) -> Queued {
-        self.enqueue().map_err(|(why, _)| why).into()
+    fn enqueue_now(self, admission: Admission) -> Queued {
+        self.enqueue(admission).map_err(|(why, _)| why).into()
     }
 
     /// Arms the timer, or queues at once if there is no delay. `moved`: the item may have been accepted before, so without a timer it runs too
     /// early instead of never.
     fn start(self, timer: &TimerKey, delay: Duration, moved: bool) -> Queued {
+        let admission = match moved {
+            true => Admission::Forces,
+            false => Admission::Asks,
+        };
         if delay.is_zero() {
-            return self.enqueue_now();
+            return self.enqueue_now(admission);
         }
         let queued = match self.arm(timer, delay) {
             Ok(()) => return Queued::Accepted,
-            Err(armed) if moved => armed.enqueue_now(),
+            Err(armed) if moved => armed.enqueue_now(admission),
             Err(armed) => {
                 armed.item.release();
                 Queued::Refused(Refused::NoTimer)
@@ -243,7 +250,7 @@ impl Parts<'_> {
     ) -> Result<bool, FlushError> {
         may_flush(self.work)?;
         let armed = TIMERS.disarm(self.timer);
-        let queued = armed.is_some_and(|armed| armed.enqueue().is_ok());
+        let queued = armed.is_some_and(|armed| armed.enqueue(Admission::Forces).is_ok());
         // It may have ended already, but it was pending at the call.
         Ok(flush(self.work)? || queued)
     }
@@ -251,6 +258,7 @@ impl Parts<'_> {
 
 impl DelayedWork {
     /// An item that runs `func`.
+    #[track_caller]
     pub fn new(func: impl Fn() + Send + Sync + 'static) -> DelayedWork {
         DelayedWork {
             work: Work::new(func),

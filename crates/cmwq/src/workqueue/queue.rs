@@ -1,9 +1,10 @@
 //! [`Workqueue`]: queueing on it, waiting for it, and its attributes.
 
 use crate::error::{Error, FlushError, Refused};
-use crate::item::closure::Small;
+use crate::item::closure::{self, Small};
 use crate::item::{Pending, RawWork, Work};
 use crate::pool::{floods, publish_begins, spawn_history};
+use crate::sys::names;
 use crate::workqueue::parts::attrs::WorkqueueAttrs;
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::parts::kind::WorkqueueKind;
@@ -11,6 +12,7 @@ use crate::workqueue::task::control::DisableGuard;
 use crate::workqueue::task::counted::Reference;
 use crate::workqueue::task::join::{JoinHandle, Task};
 use crate::workqueue::task::queued::Queued;
+use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -26,12 +28,21 @@ use std::sync::Arc;
 /// What the caller did before `queue` or `spawn` is visible to the item's function; what the function did is visible to every thread that
 /// waited for it.
 ///
-/// Dropping the queue waits until everything queued has run, and then releases its workers. If one of its own items drops it, or a task's waker
-/// that the library calls, a separate thread does that instead, since these must not wait.
-#[derive(Debug)]
+/// Cloning gives another handle of the same queue, for the tasks and threads that share it.
+///
+/// Dropping the last handle waits until everything queued has run, and then releases its workers. **On a thread of an asynchronous executor
+/// [shut the queue down](Self::shutdown) first**, and await that: after it no drop waits. If one of the queue's own items drops the last handle, or
+/// a task's waker that the library calls, a separate thread does that instead, since these must not wait.
+#[derive(Clone, Debug)]
 pub struct Workqueue {
     pub(in crate::workqueue) core: Arc<WqCore>,
+    /// The handles of the queue share it.
+    _owner: Arc<Owner>,
 }
+
+/// Ends the queue with its last handle.
+#[derive(Debug)]
+struct Owner(Arc<WqCore>);
 
 /// Queues the task with `queue`, and returns its handle.
 #[inline]
@@ -66,6 +77,12 @@ fn queue_task_alone<F, T>(
 }
 
 impl Workqueue {
+    /// The first handle of a new queue.
+    pub(in crate::workqueue) fn new(core: Arc<WqCore>) -> Self {
+        let _owner = Arc::new(Owner(core.clone()));
+        Workqueue { core, _owner }
+    }
+
     /// The name.
     pub fn name(&self) -> &str {
         &self.core.name
@@ -138,11 +155,13 @@ impl Workqueue {
         result.into()
     }
 
-    /// Runs `func` as a one-shot item, near the CPU that the caller is on. One allocation; none if `func` and its result are small (56
+    /// Runs `func` as a one-shot item, near the CPU that the caller is on. Tools name it by the type of `func` and the place of this call, such
+    /// as `server::handle::{{closure}} (src/main.rs:42)`. One allocation; none if `func` and its result are small (56
     /// bytes) and a free block of an earlier item is at hand.
     ///
     /// While a thread queues faster than the workers run, and drops its handles at once, closures of up to 24 bytes cost as little as with
     /// [`execute`](Self::execute).
+    #[track_caller]
     pub fn spawn<F, T>(&self, func: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -155,6 +174,7 @@ impl Workqueue {
     }
 
     /// Spawns for a thread in a flood that drops its handles at once.
+    #[track_caller]
     fn spawn_to_be_dropped<F, T>(&self, func: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -162,9 +182,11 @@ impl Workqueue {
     {
         // SAFETY: the copy is used only if the handle is dropped in time, and then the task forgets its own.
         let copy = unsafe { Small::copy_of(&func) };
+        let place = Location::caller();
+        let note = || Task::<F, T>::note_name(place);
         queue_task(Task::new(func), |item| match copy {
-            Some(closure) => self.core.spawn_to_be_dropped(&closure, item),
-            None => self.core.spawn(item),
+            Some(closure) => self.core.spawn_to_be_dropped(&closure, item, note),
+            None => self.core.spawn(item, note),
         })
     }
 
@@ -177,10 +199,22 @@ impl Workqueue {
     /// # Errors
     /// The queue is [draining](Refused::Draining) or belongs to the parent [of a fork](Refused::Forked): `func` was dropped.
     #[inline]
+    #[track_caller]
     pub fn execute<F>(&self, func: F) -> Result<(), Refused>
     where
         F: FnOnce() + Send + 'static,
     {
+        self.execute_named::<F, F>(func)
+    }
+
+    /// As [`execute`](Self::execute). Tools name it by the type `N`: that of the caller's closure, of which `func` was made.
+    #[inline]
+    #[track_caller]
+    pub(in crate::workqueue) fn execute_named<N, F>(&self, func: F) -> Result<(), Refused>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        names::note::<N>(closure::function_of(&func), Location::caller());
         self.core.execute(func)
     }
 
@@ -188,6 +222,7 @@ impl Workqueue {
     ///
     /// # Errors
     /// [`Error::NoSuchCpu`] if the machine has no such CPU.
+    #[track_caller]
     pub fn spawn_on<F, T>(&self, cpu: usize, func: F) -> Result<JoinHandle<T>, Error>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -197,14 +232,20 @@ impl Workqueue {
         Ok(self.spawn_from(Some(cpu), func))
     }
 
+    #[track_caller]
     fn spawn_from<F, T>(&self, cpu: Option<usize>, func: F) -> JoinHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
+        let place = Location::caller();
+        let note = || Task::<F, T>::note_name(place);
         queue_task(Task::new(func), |item| match cpu {
-            None => self.core.spawn(item),
-            named => self.core.queue(named, item),
+            None => self.core.spawn(item, note),
+            named => {
+                note();
+                self.core.queue(named, item)
+            }
         })
     }
 
@@ -212,6 +253,7 @@ impl Workqueue {
     ///
     /// # Safety
     /// The borrowed values exist until the handle has been joined, also if this unwinds.
+    #[track_caller]
     pub(in crate::workqueue) unsafe fn spawn_within<F: FnOnce() + Send>(
         &self,
         func: F,
@@ -220,7 +262,9 @@ impl Workqueue {
         // SAFETY: by the contract.
         let (task, handle) = unsafe { Task::new_within(func) };
         hold(handle);
-        queue_task_alone(task, |item| self.core.spawn(item));
+        let place = Location::caller();
+        let note = || Task::<F, ()>::note_name_within(place);
+        queue_task_alone(task, |item| self.core.spawn(item, note));
     }
 
     /// Queues an item whose memory is the caller's.
@@ -397,17 +441,17 @@ impl Workqueue {
     }
 }
 
-impl Drop for Workqueue {
+impl Drop for Owner {
     fn drop(&mut self) {
-        if self.core.engine.is_inherited() || !self.core.ends_elsewhere() {
-            self.end();
+        let core = &self.0;
+        if core.engine.is_inherited() || !core.begin_to_end() {
             return;
         }
-        if !self.core.begin_to_end() {
+        if !core.is_shut_down() && !core.ends_elsewhere() {
+            core.destroy();
             return;
         }
-        let core = self.core.clone();
-        let service = self.core.engine.service();
+        let (service, core) = (core.engine.service(), core.clone());
         service.perform_elsewhere("cmwq-destroy", move || core.destroy());
     }
 }

@@ -5,8 +5,8 @@ use crate::error::{Error, Refused};
 use crate::item::closure::{self, Small};
 use crate::item::{Pending, address_of};
 use crate::pool::{
-    Granted, Issuer, Pool, PoolFor, publish_closure_again, publish_item_again,
-    publish_with_handle_again, spawn_history,
+    Issuer, Pool, PoolFor, publish_closure_again, publish_item_again, publish_with_handle_again,
+    spawn_history,
 };
 use crate::sys::atomic::Ordering;
 use crate::sys::clock;
@@ -25,6 +25,17 @@ pub(crate) enum NoRoute {
     Refused(Refused),
     /// The queue is deprecated, and this is its first use, which has to be reported with the epoch unpinned.
     FirstUse,
+}
+
+/// Whether an item needs a unit of room, on a bounded queue.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// It is refused if there is none.
+    Asks,
+    /// Its issuer has taken one for it.
+    Has,
+    /// It is accepted in any case.
+    Forces,
 }
 
 /// An item that was not published, and why.
@@ -75,6 +86,30 @@ impl WqCore {
         })
     }
 
+    /// As [`queue`](Self::queue), for an item that has room, or needs none. If the queue refuses the item, its room is given back.
+    pub(crate) fn queue_admitted(
+        &self,
+        cpu: Option<usize>,
+        item: Pending,
+        admission: Admission,
+    ) -> Result<(), Refused> {
+        if self.room.is_none() {
+            return self.queue(cpu, item);
+        }
+        spawn_history::let_go();
+        let issuer = self.issuer();
+        let result = {
+            let pin = epochs().pin(issuer.cpu);
+            self.publish_admitted(&pin, issuer, cpu, item, admission)
+        };
+        result.or_else(|why| {
+            if admission == Admission::Has {
+                self.give_room_back();
+            }
+            self.not_published(why, cpu)
+        })
+    }
+
     /// Calls `queue`, and measures some calls while timing is enabled.
     #[inline]
     fn timed<R>(&self, queue: impl FnOnce() -> R) -> R {
@@ -88,7 +123,11 @@ impl WqCore {
     }
 
     #[inline]
-    fn publish(&self, requested: Option<usize>, mut item: Pending) -> Result<(), Refused> {
+    pub(in crate::workqueue) fn publish(
+        &self,
+        requested: Option<usize>,
+        mut item: Pending,
+    ) -> Result<(), Refused> {
         let issuer = self.issuer();
         // With tracing, every event is reported: no cached route.
         if requested.is_none() && !probe::events_wanted() {
@@ -145,14 +184,43 @@ impl WqCore {
         requested: Option<usize>,
         item: Pending,
     ) -> Result<(), NotPublished> {
+        self.publish_admitted(pin, issuer, requested, item, Admission::Asks)
+    }
+
+    #[inline]
+    fn publish_admitted(
+        &self,
+        pin: &EpochPin<'_>,
+        issuer: Issuer,
+        requested: Option<usize>,
+        item: Pending,
+        admission: Admission,
+    ) -> Result<(), NotPublished> {
         let (pwq, stays_in) = match self.route(pin, issuer, requested) {
             Ok(route) => route,
             Err(why) => return Err((item, why)),
         };
+        if let Some(room) = &self.room {
+            match admission {
+                Admission::Asks if !room.try_take() => {
+                    return Err((item, NoRoute::Refused(Refused::Full)));
+                }
+                Admission::Asks | Admission::Has => {}
+                Admission::Forces => room.take_anyway(),
+            }
+        }
         if probe::events_wanted() {
             self.tell_queued(requested, pwq, &item);
         }
-        if self.ordered() {
+        if self.sampler.is_wanted() && self.sampler.sample(item.address()) {
+            // Not in a chunk, where its start would not be seen.
+            let find = |pool| {
+                (!self.ordered())
+                    .then(|| pool_of_process(pool, pin))
+                    .flatten()
+            };
+            pwq.publish_apart(item, self.id(), find);
+        } else if self.ordered() {
             pwq.publish(item);
         } else {
             pwq.publish_behind_its_run(item, self.id(), |pool| pool_of_process(pool, pin));
@@ -182,7 +250,7 @@ impl WqCore {
     }
 
     /// As [`route`](Self::route), for batches and chunks. `None`: each item needs a look-up of its own, because the thread's items go round
-    /// robin over the CPUs, or because this is the first use of a deprecated queue.
+    /// robin over the CPUs, or because this is the first use of a deprecated queue, or because each needs room.
     #[inline]
     pub(crate) fn route_in_batch<'g>(
         &self,
@@ -193,7 +261,8 @@ impl WqCore {
         if let Some(pwq) = route::again(self.serial, issuer, pin, epoch) {
             return Ok(Some((pwq, Some(epoch))));
         }
-        if self.kind.is_unbound() && !self.engine.cpus(pin).stays(issuer.cpu) {
+        if self.room.is_some() || self.kind.is_unbound() && !self.engine.cpus(pin).stays(issuer.cpu)
+        {
             return Ok(None);
         }
         match self.find_route(pin, issuer, None, epoch) {
@@ -218,7 +287,10 @@ impl WqCore {
         let pwq = self.pwq_from(pin, issuer.cpu, requested);
         // While the slots of an ordered queue are replaced, a cached route could send one thread's later item to the old pool workqueue
         // after another thread's to the new one.
-        let stays = requested.is_none() && !self.ordered() && self.stays(issuer, pin);
+        let stays = requested.is_none()
+            && !self.ordered()
+            && self.room.is_none()
+            && self.stays(issuer, pin);
         if stays {
             route::note(self.serial, issuer, pwq, epoch);
         }
@@ -308,6 +380,9 @@ impl WqCore {
 
     #[inline(never)]
     fn queue_small_from(&self, issuer: Issuer, closure: &Small) -> Result<bool, Refused> {
+        if self.sampler.is_wanted() {
+            return Ok(false);
+        }
         let pin = epochs().pin(issuer.cpu);
         let Some((pwq, stays_in)) = self.route_in_batch(&pin, issuer)? else {
             return Ok(false);
@@ -326,10 +401,11 @@ impl WqCore {
         &self,
         closure: &Small,
         item: Pending,
+        note: impl FnOnce(),
     ) -> Result<(), Refused> {
         // With tracing, every event is reported: spawn an item.
         if probe::switch() != 0 {
-            return self.spawn(item);
+            return self.spawn(item, note);
         }
         spawn_history::let_go();
         let (issuer, address) = (self.issuer(), item.address());
@@ -340,7 +416,7 @@ impl WqCore {
                 spawn_history::spawned(address);
                 Ok(())
             }
-            Err(item) => self.spawn(item),
+            Err(item) => self.spawn(item, note),
         }
     }
 
@@ -351,6 +427,9 @@ impl WqCore {
         closure: &Small,
         item: Pending,
     ) -> Result<(), Pending> {
+        if self.sampler.is_wanted() {
+            return Err(item);
+        }
         let pin = epochs().pin(issuer.cpu);
         // Refused: the ordinary spawn reports why.
         let Ok(Some((pwq, stays_in))) = self.route_in_batch(&pin, issuer) else {
@@ -379,54 +458,15 @@ impl WqCore {
         self.kind == WorkqueueKind::Unbound && !self.flags.workers_only && !self.flags.highpri
     }
 
-    /// Queues a new item whose only handle the caller has.
+    /// Queues a new item whose only handle the caller has. `note` is called unless it waits in a caller slot.
     #[inline]
-    pub(crate) fn spawn(&self, item: Pending) -> Result<(), Refused> {
+    pub(crate) fn spawn(&self, item: Pending, note: impl FnOnce()) -> Result<(), Refused> {
         // With tracing, every instance takes the path that reports all events.
         if !self.waiters_run() || probe::events_wanted() {
+            note();
             return self.queue(None, item);
         }
-        self.timed(|| self.spawn_in_caller_slot(item))
-    }
-
-    #[inline]
-    fn spawn_in_caller_slot(&self, item: Pending) -> Result<(), Refused> {
-        spawn_history::let_go();
-        match spawn_history::spawn(self.issuer(), item, || self.grant_caller_slot()) {
-            Ok(()) => Ok(()),
-            Err(item) => self.publish(None, item),
-        }
-    }
-
-    /// Opens a caller slot of the calling thread, in the pool that is the destination of its items.
-    fn grant_caller_slot(&self) -> Option<Granted> {
-        self.engine.must_be_ours().ok()?;
-        let real = engine::here();
-        let pwq = {
-            let pin = epochs().pin(real);
-            let cpus = self.engine.cpus(&pin);
-            if !cpus.stays(real) {
-                return None;
-            }
-            let cpu = cpus.issuing(real, false);
-            self.slots.get()?.get(cpu)?.get(&pin)
-        };
-        if pwq.pool.attrs.nice != 0 || pwq.pool.attrs.strict {
-            return None;
-        }
-        let mut guard = pwq.pool.lock();
-        // Under the lock: a drain sets `closed` before it takes this lock to close all caller slots.
-        if self.closed.load(Ordering::SeqCst) != 0 {
-            return None;
-        }
-        let caller_slot = guard.open_caller_slot(pwq.key)?;
-        drop(guard);
-        Some(Granted {
-            caller_slot,
-            pool: pwq.pool.clone(),
-            key: pwq.key,
-            reclaim: self.rescuer.is_some(),
-        })
+        self.timed(|| self.spawn_in_caller_slot(item, note))
     }
 
     #[cold]

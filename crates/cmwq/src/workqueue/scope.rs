@@ -82,6 +82,7 @@ pub struct Scope<'scope, 'env: 'scope> {
 
 impl<'scope> Scope<'scope, '_> {
     /// Runs `func` as a one-shot item. May be called by items of the scope as well.
+    #[track_caller]
     pub fn spawn<F: FnOnce() + Send + 'scope>(&'scope self, func: F) {
         // The scope has the handle before the queue has the item: whatever happens then, the item is waited for.
         let hold = |handle| self.handles.lock().push(handle);
@@ -196,6 +197,7 @@ impl Workqueue {
     ///
     /// # Panics
     /// As [`scope`]; but if the queue takes no items, the calling thread works on the whole range.
+    #[track_caller]
     pub fn for_each_chunk<F>(&self, range: Range<usize>, chunks: Chunks, f: F)
     where
         F: Fn(Range<usize>) + Sync,

@@ -195,6 +195,7 @@ impl Deref for SystemQueue {
 ///
 /// # Errors
 /// [`Error::NoSuchCpu`]; what [`SystemWorkqueue::get`] returns. A panic of `func` is the inner error.
+#[track_caller]
 pub fn run_on_cpu<F, T>(cpu: usize, func: F) -> Result<Result<T, JoinError>, Error>
 where
     F: FnOnce() -> T + Send + 'static,
@@ -208,6 +209,7 @@ where
 ///
 /// # Errors
 /// What [`SystemWorkqueue::get`] returns. The first panic of `func` is the inner error.
+#[track_caller]
 pub fn run_on_each_cpu<F>(func: F) -> Result<Result<(), JoinError>, Error>
 where
     F: Fn(usize) + Send + Sync + 'static,

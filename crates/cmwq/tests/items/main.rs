@@ -12,6 +12,7 @@ mod handles;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod items;
+mod join_sets;
 mod late;
 mod long_times;
 mod timers;

@@ -31,12 +31,16 @@ const KNOWN: &[(&str, &str, usize)] = &[
     // Through a frame that ends forced unwinding, for `item/callable.rs` and for the C library, which catch panics around it.
     ("sys/forced_unwind.rs", "fn(", 1),
     ("sys/forced_unwind.rs", "func(", 1),
-    ("item/closure.rs", "fn(", 2),
+    // The third is an argument that only names a type.
+    ("item/closure.rs", "fn(", 3),
     ("item/closure.rs", "func(", 3),
     ("item/embedded.rs", "func(", 1),
     ("item/raw.rs", "fn(", 1),
     ("item/work.rs", "dyn Fn", 1),
     ("item/work.rs", "func(", 1),
+    // Inside the item.
+    ("workqueue/completion_queue/join_set.rs", "func(", 1),
+    ("workqueue/completion_queue/submit.rs", "func(", 1),
     ("workqueue/system.rs", "func(", 1),
     // A public function's arguments, which become a `Foreign` there.
     ("trace/runs.rs", "fn(", 2),
@@ -85,6 +89,10 @@ const ENTRIES: &[(&str, &str)] = &[
     ("pool/attrs/threads.rs on_start", KEPT),
     ("pool/lock/later.rs wake_deferred", KEPT),
     ("pool/run/block.rs blocking", WITHIN),
+    ("workqueue/waits/room.rs execute", AS_ITEM),
+    ("workqueue/waits/room.rs spawn", AS_ITEM),
+    ("workqueue/waits/room.rs try_execute", AS_ITEM),
+    ("workqueue/waits/room.rs try_spawn", AS_ITEM),
     // For the C library.
     ("sys/forced_unwind.rs call", WITHIN),
     ("sys/forced_unwind.rs call_anywhere", WITHIN),
@@ -93,6 +101,7 @@ const ENTRIES: &[(&str, &str)] = &[
     // The iterators within the call, the closures as items.
     ("workqueue/batch.rs execute_batch", AS_ITEM),
     ("workqueue/batch.rs spawn_batch", AS_ITEM),
+    ("workqueue/completion_queue/join_set.rs spawn", AS_ITEM),
     ("workqueue/completion_queue/submit.rs submit", AS_ITEM),
     ("workqueue/completion_queue/submit.rs submit_batch", AS_ITEM),
     ("workqueue/delayed.rs new", AS_ITEM),

@@ -5,8 +5,10 @@ mod dump;
 mod events;
 #[path = "../harness/mod.rs"]
 mod harness;
+mod names;
 mod queues;
 mod recordings;
+mod times;
 
 use cmwq::Engine;
 use cmwq::observe::LiveQueue;

@@ -1,5 +1,5 @@
 use super::*;
-use cmwq_control::protocol::{Counter, Engine, Queue, Run, State, Worker};
+use cmwq_control::protocol::{Counter, Engine, Queue, Run, State, Times, Worker};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -43,6 +43,13 @@ fn state(seconds: u64) -> State {
         enqueue_timed: 5,
         enqueue_p50_ns: Some(100),
         enqueue_p99_ns: Some(12_345),
+        times: Times {
+            wait_p99_ns: Some(2_340_000),
+            run_p99_ns: Some(56_000),
+            ..Times::default()
+        },
+        room: None,
+        refused: 0,
     };
     let pool = Pool {
         id: 1,
@@ -143,7 +150,7 @@ fn everything_is_there_at_80_by_24() {
     let pod = line_with(&screen, "0-1 ██");
     assert!(pod.contains("2/2 w1 q5"), "{pod}");
     let fast = line_with(&screen, "=cache_shard");
-    for part in ["fast", "unbound", "1000", "42", "50", "12us"] {
+    for part in ["fast", "unbound", "1000", "42", "50", "2340us", "56us"] {
         assert!(fast.contains(part), "{part} in {fast}");
     }
     line_with(&screen, "36ms fast a_function");
@@ -185,7 +192,7 @@ fn a_narrow_screen_shows_fewer_numbers_and_none_without_its_first_or_last_digits
         (head, row.expect("its row"))
     };
     let (wide_head, wide_row) = lines(200);
-    for number in ["4001k", "123k", "819k", "9876us"] {
+    for number in ["4001k", "123k", "819k", "2340us", "56us", "9876us"] {
         assert!(wide_row.contains(number), "{number} in {wide_row}");
     }
     for width in 30..=200 {

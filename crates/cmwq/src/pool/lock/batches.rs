@@ -83,6 +83,7 @@ impl PoolGuard<'_> {
             pwq: open.pwq,
             colour: open.colour,
             cpu_intensive: false,
+            timed_ns: 0,
             current,
         });
         self.account(id, &open, begun, begun - 1);

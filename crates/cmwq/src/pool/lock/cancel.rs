@@ -84,6 +84,8 @@ impl PoolGuard<'_> {
             self.after(location.pwq(), pending.colour(), ended);
         }
         self.all_done(waiters);
+        self.pwqs[location.pwq()].times.forget(item.address());
+        self.leave_room(location.pwq());
         Some((pending, ordered))
     }
 

@@ -22,6 +22,7 @@ pub(in crate::pool) enum Event {
     ColourDone(Arc<dyn FrontEnd>, u32),
     MustWait(Arc<dyn FrontEnd>, PwqKey),
     CreditsFreed(Arc<dyn FrontEnd>, usize),
+    RoomFreed(Arc<dyn FrontEnd>),
     PwqGone(Arc<dyn FrontEnd>, PwqKey),
     /// The run or the pending instance that these completions stand for is over.
     Done(Vec<Arc<Completion>>),
@@ -143,6 +144,23 @@ impl<'p> PoolGuard<'p> {
         }
         if ended.gone {
             self.note(Event::PwqGone(front, key));
+        }
+    }
+
+    /// An item of this pool workqueue does not wait any more: it has started, or was cancelled.
+    #[inline]
+    pub(in crate::pool) fn leave_room(&mut self, index: u32) {
+        if self.pwqs[index].traits.bounded {
+            self.give_room_back(index);
+        }
+    }
+
+    #[inline(never)]
+    fn give_room_back(&mut self, index: u32) {
+        let pwq = &self.pwqs[index];
+        if pwq.room.as_ref().is_some_and(|room| room.give_back()) {
+            let front = pwq.owner.front.clone();
+            self.note(Event::RoomFreed(front));
         }
     }
 

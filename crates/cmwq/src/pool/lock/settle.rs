@@ -206,6 +206,7 @@ impl Rest {
                 Event::ColourDone(front, colour) => front.colour_done(colour),
                 Event::MustWait(front, pwq) => front.must_wait(pool, pwq),
                 Event::CreditsFreed(front, node) => front.credits_freed(node),
+                Event::RoomFreed(front) => front.room_freed(),
                 Event::PwqGone(front, pwq) => front.pwq_gone(pool, pwq),
                 Event::Done(waiters) => waiters.iter().for_each(|waiter| waiter.complete()),
             }

@@ -211,8 +211,11 @@ impl PoolGuard<'_> {
             inner.busy.get_mut(run).scheduled.push_back(item);
             return None;
         }
-        let busy = inner.busy.insert(address, func, item.pwq(), by);
-        Some(inner.start(item, busy))
+        let pwq = item.pwq();
+        let busy = inner.busy.insert(address, func, pwq, by);
+        let task = inner.start(item, busy);
+        self.leave_room(pwq);
+        Some(task)
     }
 
     /// Accounts for the end of an item, then starts the next of its private list, if there is one.
@@ -224,7 +227,10 @@ impl PoolGuard<'_> {
         running.pwq = item.pwq();
         running.since_ns = clock::coarse_ns();
         running.by.described = false;
-        Some(inner.start(item, run.busy))
+        let pwq = item.pwq();
+        let task = inner.start(item, run.busy);
+        self.leave_room(pwq);
+        Some(task)
     }
 
     /// As [`end_task`](Self::end_task), for a thread that runs no other item: what is behind it goes back to the worklist.
@@ -249,6 +255,9 @@ impl PoolGuard<'_> {
         if next.is_none() {
             inner.busy.remove(run.busy);
         }
+        if run.timed_ns != 0 {
+            inner.pwqs[run.pwq].times.end(run.timed_ns);
+        }
         let ended = inner.end_item(run.pwq, run.colour);
         self.after(run.pwq, run.colour, ended);
         self.all_done(waiters);
@@ -268,13 +277,16 @@ impl Inner {
         {
             self.busy.get_mut(busy).waiters = waiters;
         }
+        let since_ns = self.busy.get(busy).since_ns;
         let state = &mut self.pwqs[pwq];
         state.stats.started += 1;
+        let timed_ns = state.times.start(address, since_ns);
         let run = Run {
             busy,
             pwq,
             colour,
             cpu_intensive: state.traits.cpu_intensive,
+            timed_ns,
             current: state.current().of(address, item.func()),
         };
         Task {

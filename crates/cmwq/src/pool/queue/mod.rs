@@ -7,4 +7,6 @@ pub(in crate::pool) mod held;
 pub(in crate::pool) mod inactive;
 pub(in crate::pool) mod pwq;
 pub(in crate::pool) mod pwq_chunks;
+pub(in crate::pool) mod room;
 pub(in crate::pool) mod stats;
+pub(in crate::pool) mod times;

@@ -6,7 +6,9 @@ use super::credits::NodeLimit;
 use super::held::HeldCredits;
 use super::inactive::Inactive;
 use super::pwq_chunks::PwqChunks;
+use super::room::Room;
 use super::stats::QueueStats;
+use super::times::{Sampler, Times};
 use crate::item::{List, Part, Pending, address_of};
 use crate::pool::task::current::Current;
 use crate::trace::events;
@@ -42,6 +44,8 @@ pub(crate) struct Traits {
     pub(crate) reclaim: bool,
     /// A thread that waits for an item may run it.
     pub(crate) waiters_run: bool,
+    /// How many of its items may wait is bounded: each start is counted by itself.
+    pub(crate) bounded: bool,
 }
 
 /// Guarded by the pool's lock, all of it. The owner is its workqueue, as far as the pool knows it.
@@ -70,6 +74,10 @@ pub(crate) struct PoolWorkqueue<O> {
     /// Accepts items but makes none active: an older pool workqueue of an ordered queue still has some.
     pub(in crate::pool) plugged: bool,
     pub(in crate::pool) serial: u64,
+    /// How long its items wait and run.
+    pub(in crate::pool) times: Times,
+    /// Where an item that starts or is cancelled leaves its unit of room, if the queue is bounded.
+    pub(in crate::pool) room: Option<Arc<Room>>,
     /// Its chunks, if it may have any.
     pub(in crate::pool) chunks: Option<Arc<PwqChunks>>,
     /// Open caller slots; each holds a credit.
@@ -103,6 +111,8 @@ impl<O> PoolWorkqueue<O> {
             retired: false,
             plugged: false,
             serial: 0,
+            times: Times::new(Sampler::new()),
+            room: None,
             chunks: None,
             caller_slots: Vec::new(),
             closed_caller_slots: Vec::new(),
@@ -119,6 +129,19 @@ impl<O> PoolWorkqueue<O> {
     /// Sets the field `plugged`; [`Inner::unplug`](crate::pool::state::pool::Inner::unplug) clears it.
     pub(crate) fn plugged(mut self, plugged: bool) -> Self {
         self.plugged = plugged;
+        self
+    }
+
+    /// Sets the samples of its queue.
+    pub(crate) fn with_sampler(mut self, sampler: Arc<Sampler>) -> Self {
+        self.times = Times::new(sampler);
+        self
+    }
+
+    /// Sets the room of its items: the queue is bounded.
+    pub(crate) fn with_room(mut self, room: Option<Arc<Room>>) -> Self {
+        self.traits.bounded = room.is_some();
+        self.room = room;
         self
     }
 
@@ -226,7 +249,10 @@ impl<O> PoolWorkqueue<O> {
 
     /// Whether its items may run in batches: no end has to be reported at once.
     pub(in crate::pool) fn may_batch(&self) -> bool {
-        self.is_quiescent() && !self.traits.ordered && !self.traits.cpu_intensive
+        self.is_quiescent()
+            && !self.traits.ordered
+            && !self.traits.cpu_intensive
+            && !self.traits.bounded
     }
 
     /// Whether items may become active past the worklist, with nothing to report.

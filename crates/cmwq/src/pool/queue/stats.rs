@@ -25,6 +25,8 @@ pub struct QueueStats {
     pub waiter_runs: u64,
     /// Workers that were woken and then first ran an item of it.
     pub wakeups: u64,
+    /// Attempts to queue that found [no room](crate::WorkqueueBuilder::max_waiting).
+    pub refused: u64,
     /// Visits to the shared store of credits.
     pub limit_visits: u64,
     /// Times that a thread waited for the lock of one of the pools that it uses now, on behalf of any queue of these pools.
@@ -50,6 +52,7 @@ impl QueueStats {
         self.stolen += other.stolen;
         self.waiter_runs += other.waiter_runs;
         self.wakeups += other.wakeups;
+        self.refused += other.refused;
         self.limit_visits += other.limit_visits;
         self.lock_waits += other.lock_waits;
     }

@@ -11,6 +11,7 @@ use crate::pool::state::worker::{Busy, WorkerSlot, WorkerState};
 use crate::sys::atomic::Ordering;
 use crate::sys::clock;
 use crate::sys::map::HashMap;
+use crate::trace::LatencyHistogram;
 use std::sync::Arc;
 
 /// One pool.
@@ -244,6 +245,36 @@ impl Pool {
             guard.list_inactive(pwq, key);
         }
         snapshot
+    }
+}
+
+impl Pool {
+    /// The runs of one pool workqueue, and how many of its items are in flight.
+    pub(crate) fn busy_of(self: &Arc<Self>, key: PwqKey) -> (Vec<RunState>, usize) {
+        let mut guard = self.lock();
+        let Some(in_flight) = guard.pwq_mut(key).map(|pwq| pwq.nr_in_flight()) else {
+            return (Vec::new(), 0);
+        };
+        let runs = guard.run_snapshots(clock::coarse_ns()).into_iter();
+        let own = runs.filter(|run| run.pwq == key.index);
+        (own.map(|run| run.state).collect(), in_flight)
+    }
+}
+
+impl PoolGuard<'_> {
+    /// Adds the measured waits and runs of one pool workqueue to these. Returns for how long its oldest run lasts.
+    pub(crate) fn add_times(
+        &mut self,
+        key: PwqKey,
+        wait: &mut LatencyHistogram,
+        run: &mut LatencyHistogram,
+    ) -> Option<u64> {
+        let own = self.pwq_mut(key)?.times.histograms();
+        wait.merge(own[0]);
+        run.merge(own[1]);
+        let runs = self.busy.iter().filter(|run| run.pwq == key.index);
+        let since_ns = runs.map(|run| run.since_ns).min()?;
+        Some(clock::coarse_ns().saturating_sub(since_ns))
     }
 }
 

@@ -199,6 +199,8 @@ impl PoolGuard<'_> {
         while len < size.now && inner.next_in_batch(Some((index, colour))).is_some() {
             let item = inner.worklist.pop_front()?;
             let func = item.func();
+            // It is a sample: its wait ends here.
+            let _ = inner.pwqs[index].times.start_in_batch(item.address());
             handle.batch.set(len, item, func);
             len += 1;
         }
@@ -226,6 +228,14 @@ impl PoolGuard<'_> {
         let of = (index, pwq.colour());
         let handle = inner.workers[id].handle.clone();
         Some(inner.open_batch(id, &handle, of, len, Some(part), size.open()))
+    }
+
+    /// A batch of worker `id` took so long. If it was closed meanwhile other items ran, too.
+    pub(super) fn note_batch_time(&mut self, id: u32, (pwq, items): (u32, u64), took_ns: u64) {
+        let inner: &mut Inner = self;
+        if inner.workers[id].batch.is_some() {
+            inner.pwqs[pwq].times.batch(items as usize, took_ns);
+        }
     }
 
     /// The accounting at the end of what worker `id` did. Returns what is scheduled behind its last item.
@@ -269,6 +279,7 @@ impl Inner {
         // In the order of their serial numbers.
         self.batches.push((id, serial));
         handle.batch.open();
+        self.pwqs[pwq].times.tick(since_ns);
         let begun = Begun {
             len,
             ticket: ticket(id, serial),

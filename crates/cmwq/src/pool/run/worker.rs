@@ -152,6 +152,7 @@ impl Pool {
     ) -> PoolGuard<'p> {
         loop {
             let single = matches!(next, Next::One(_));
+            let taken = next.taken();
             if single {
                 size.begin_item();
             }
@@ -168,8 +169,11 @@ impl Pool {
             self.pending_wakeups.wake_if_expired(&self.attrs.cpus);
             let mut guard = self.lock_after_run();
             // Items of a batch are short: the worker has measured single ones.
-            if single && let Some(took_ns) = took_ns {
-                guard.pace.note(took_ns);
+            if let Some(took_ns) = took_ns {
+                match single {
+                    true => guard.pace.note(took_ns),
+                    false => guard.note_batch_time(id, taken, took_ns),
+                }
             }
             let behind = guard.end_ran(id, ran);
             guard.end(id);

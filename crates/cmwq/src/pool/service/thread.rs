@@ -10,14 +10,16 @@ use super::creator::Creator;
 use super::deadlines::PoolRef;
 use super::timers::{Timers, mayday_after};
 use crate::pool::balance::monitor::Monitor;
+use crate::pool::state::member;
 use crate::pool::state::pool::{Pool, PoolService};
 use crate::sys::park::Parker;
 use crate::sys::sync::Mutex;
 use crate::sys::{clock, thread};
 use crate::topology::CpuSet;
-use crate::trace::{Reporter, Speaker, new_reporter};
+use crate::trace::{Foreign, Reporter, Speaker, new_reporter};
 use std::io;
 use std::sync::{Arc, OnceLock, Weak};
+use std::task::Waker;
 use std::time::Duration;
 
 /// What the service thread does for the engine.
@@ -108,6 +110,20 @@ impl Service {
         job: impl FnOnce() + Send + 'static,
     ) {
         self.creator.perform(name, Box::new(job));
+    }
+
+    /// Wakes tasks after an event of a pool. The thread that handles the event may be one that holds locks of this crate, or has just taken
+    /// a claimed item off its list: then the reporter calls the wakers. A worker between two items calls them itself.
+    pub(crate) fn wake_tasks(&self, wakers: Vec<Foreign<Waker>>) {
+        let wake = || {
+            for waker in wakers {
+                Pool::wake_task(Box::new(waker));
+            }
+        };
+        match member::is_between_items() {
+            true => wake(),
+            false => self.reporter.perform(Box::new(wake)),
+        }
     }
 
     /// For a thread that is about to be started, and leaves its warnings to the reporter.

@@ -75,6 +75,11 @@ pub(in crate::pool) fn home_pool() -> Option<Arc<Pool>> {
     as_worker(|pool, _| pool.clone())
 }
 
+/// Whether the calling thread is a worker that runs no item: then it holds no lock of another layer.
+pub(in crate::pool) fn is_between_items() -> bool {
+    !is_in_item() && as_worker(|_, _| ()).is_some()
+}
+
 /// Calls `f` with the pool whose worker the calling thread is, if it is inside an item.
 pub(in crate::pool) fn in_item_of<R>(f: impl FnOnce(&Pool) -> R) -> Option<R> {
     if !is_in_item() {

@@ -55,6 +55,8 @@ pub(crate) trait FrontEnd: Send + Sync {
     fn must_wait(&self, pool: &Arc<Pool>, pwq: PwqKey);
     /// Credits were given back on `node` while a pool workqueue waits.
     fn credits_freed(&self, node: usize);
+    /// A unit of room was given back while a thread or a task waits for one.
+    fn room_freed(&self) {}
     /// A retired pool workqueue has run its last item and is gone from its pool.
     fn pwq_gone(&self, pool: &Arc<Pool>, pwq: PwqKey);
 }

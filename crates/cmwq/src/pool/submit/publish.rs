@@ -42,6 +42,15 @@ impl Pool {
         });
     }
 
+    /// As [`publish`](Self::publish), behind what the thread has published in chunks.
+    pub(crate) fn publish_apart(self: &Arc<Self>, item: Pending) {
+        self.with_producer(item, |producer, item| {
+            producer.count(self.id);
+            producer.open.leave();
+            self.publish_alone(producer, item);
+        });
+    }
+
     /// As [`publish`](Self::publish), in a chunk if that is of use. `chunks`: of the pool workqueue of the item's destination.
     #[inline]
     pub(crate) fn publish_in_chunk(self: &Arc<Self>, item: Pending, chunks: &PwqChunks) {

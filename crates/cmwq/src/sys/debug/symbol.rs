@@ -1,11 +1,58 @@
 //! The name of the code at an address.
 
+use super::elf::{self, Mapped};
+use super::names;
 use std::ffi::{CStr, c_void};
 use std::path::Path;
+use std::sync::Mutex;
 
-/// The function at `address`: its symbol if the program exports it, and otherwise the file and the offset in it, which
-/// `addr2line -f -e FILE OFFSET` turns into a name.
+/// The function at `address`: the type of the [closure](names) that it was made for and its place, or its symbol, and otherwise the file and
+/// the offset in it, which `addr2line -f -e FILE OFFSET` turns into a name.
 pub(crate) fn name_of(address: usize) -> String {
+    names::name_of(address).unwrap_or_else(|| code_at(address))
+}
+
+/// The names that were looked up in files, by address.
+static FOUND: Mutex<Vec<(usize, Option<String>)>> = Mutex::new(Vec::new());
+/// So many are kept.
+const MOST_FOUND: usize = 1024;
+
+/// The symbol of a function that its file does not export, from the file itself. A name that the Rust compiler has made is none.
+fn local_symbol(address: usize, base: usize) -> Option<String> {
+    // In a fork's child a thread of the parent may hold it for ever.
+    let found = FOUND.try_lock().ok();
+    let known = |own: &&(usize, Option<String>)| own.0 == address;
+    if let Some(known) = found.as_ref().and_then(|found| found.iter().find(known)) {
+        return known.1.clone();
+    }
+    let path = mapped_file(address)?;
+    let name = elf::function_at(&Mapped { path, base }, address)
+        .filter(|name| !name.starts_with("_R") && !name.starts_with("_ZN"));
+    if let Some(mut found) = found.filter(|found| found.len() < MOST_FOUND) {
+        found.push((address, name.clone()));
+    }
+    name
+}
+
+/// The file that is mapped at this address. The loader's name of the program itself is how it was called.
+fn mapped_file(address: usize) -> Option<String> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let within = |line: &&str| {
+        let range = line
+            .split(' ')
+            .next()
+            .and_then(|range| range.split_once('-'));
+        let number = |text: &str| usize::from_str_radix(text, 16).ok();
+        range.is_some_and(|(from, to)| {
+            number(from).is_some_and(|from| from <= address)
+                && number(to).is_some_and(|to| address < to)
+        })
+    };
+    let line = maps.lines().find(within)?;
+    line.find('/').map(|at| line[at..].to_owned())
+}
+
+fn code_at(address: usize) -> String {
     let mut info = libc::Dl_info {
         dli_fname: std::ptr::null(),
         dli_fbase: std::ptr::null_mut(),
@@ -21,6 +68,10 @@ pub(crate) fn name_of(address: usize) -> String {
     };
     if let Some(symbol) = text(info.dli_sname).filter(|_| info.dli_saddr.addr() == address) {
         return symbol.into_owned();
+    }
+    let base = info.dli_fbase.addr();
+    if let Some(symbol) = found.then(|| local_symbol(address, base)).flatten() {
+        return symbol;
     }
     match text(info.dli_fname) {
         Some(file) => {
@@ -40,6 +91,13 @@ mod tests {
         assert_eq!(name_of(libc::malloc as *const () as usize), "malloc");
         let here = name_of(name_of as *const () as usize);
         assert!(here.contains("+0x"), "{here}");
+        // As a static function of a C program: it is in the symbol table of the file alone.
+        #[unsafe(no_mangle)]
+        extern "C" fn cmwq_test_of_local_symbols() {}
+        let local = cmwq_test_of_local_symbols as *const () as usize;
+        for _ in 0..2 {
+            assert_eq!(name_of(local), "cmwq_test_of_local_symbols");
+        }
         assert_eq!(name_of(1), "0x1");
     }
 }

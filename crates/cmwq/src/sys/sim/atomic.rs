@@ -245,6 +245,9 @@ arithmetic!(
     AtomicU32, u32, fetch_add, fetch_sub, fetch_and, fetch_or, fetch_max, fetch_min
 );
 arithmetic!(
+    AtomicU64, u64, fetch_add, fetch_sub, fetch_and, fetch_or, fetch_max, fetch_min
+);
+arithmetic!(
     AtomicUsize,
     usize,
     fetch_add,
@@ -280,6 +283,7 @@ pub(crate) mod plain {
     atomic!(AtomicU32, u32);
     atomic!(AtomicU64, u64);
     atomic!(AtomicUsize, usize);
+    atomic!(AtomicPtr<T>, *mut T);
     arithmetic!(AtomicBool, bool, fetch_and, fetch_or);
     arithmetic!(AtomicI32, i32, fetch_add, fetch_sub, fetch_max, fetch_min);
     arithmetic!(

@@ -1,5 +1,6 @@
 //! Completion queues: items post their results, and a thread with its own event loop drains them. The protocol is in `COMPLETION_QUEUE.md`.
 
+mod join_set;
 mod owner;
 mod posts;
 mod queue;
@@ -8,6 +9,7 @@ mod submit;
 #[cfg(all(test, cmwq_loom))]
 mod model;
 
+pub use join_set::JoinSet;
 pub use owner::CompletionQueue;
 pub use queue::{Completed, CompletionQueueBuilder, NotPosted, Poster};
 pub use submit::NotSubmitted;

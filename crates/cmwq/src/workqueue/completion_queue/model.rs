@@ -3,8 +3,10 @@
 
 use super::*;
 use crate::pool::model::{Touched, explore};
+use crate::sys::park::Parker;
 use loom::thread;
 use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 
 type Queue = CompletionQueue<Arc<Touched>>;
 
@@ -179,5 +181,55 @@ fn an_owner_that_goes_away_loses_what_is_posted_and_nothing_else() {
         posting.join().unwrap();
         // The entries are dropped, in whatever state they were.
         assert_eq!(touched.map(|each| Arc::strong_count(&each)), [1, 1]);
+    });
+}
+
+/// A task that awaits `count` entries, on an executor of one thread.
+fn await_entries(queue: &Queue, count: usize) -> Vec<u64> {
+    struct Unpark(Parker);
+    impl Wake for Unpark {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let unpark = std::sync::Arc::new(Unpark(Parker::new()));
+    let waker = Waker::from(unpark.clone());
+    let mut context = Context::from_waker(&waker);
+    let mut entries = Vec::new();
+    while entries.len() < count {
+        match queue.poll_next(&mut context) {
+            Poll::Ready(entry) => entries.push(entry),
+            Poll::Pending => unpark.0.park(),
+        }
+    }
+    tokens(entries)
+}
+
+#[test]
+fn an_owner_that_awaits_entries_gets_those_of_two_posters() {
+    explore(3, || {
+        let queue = queue();
+        let posters = [posting(&queue, 0..2), posting(&queue, 7..8)];
+        let mut got = await_entries(&queue, 3);
+        got.sort_unstable();
+        assert_eq!(got, [0, 1, 7]);
+        for poster in posters {
+            poster.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_waiter_that_goes_away_leaves_the_mark_to_a_task() {
+    explore(3, || {
+        let queue = queue();
+        let poster = posting(&queue, 0..2);
+        let other = queue.clone();
+        let other = thread::spawn(move || other.sleep(None));
+        assert_eq!(await_entries(&queue, 2), [0, 1]);
+        // Whether the other owner sleeps or not.
+        assert!(queue.poster().post(2, Touched::new()).is_ok());
+        other.join().unwrap();
+        poster.join().unwrap();
     });
 }

@@ -5,16 +5,17 @@ use super::queue::{Inner, Owners};
 use super::{Completed, CompletionQueueBuilder, NotPosted, Poster};
 use crate::pool::{self, BlockGuard, spawn_history};
 use crate::sys::atomic::Ordering;
-use crate::sys::atomic::plain::AtomicBool;
+use crate::sys::atomic::plain::{AtomicBool, AtomicU64};
 use crate::sys::bell::Bell;
 use crate::sys::local::thread_local;
 use crate::sys::spin::SpinBudget;
 use crate::sys::{clock, park};
-use crate::trace::{dispose, foreign, warn_once};
+use crate::trace::{Foreign, dispose, foreign, warn_once};
 #[cfg(not(cmwq_loom))]
 use std::os::fd::BorrowedFd;
 use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use std::{fmt, io};
 
@@ -71,7 +72,11 @@ pub struct CompletionQueue<T> {
     bell: Option<Arc<Bell>>,
     /// Whether this owner has armed and has not drained since.
     armed: AtomicBool,
+    /// Unique among the owners of all queues.
+    number: u64,
 }
+
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     /// The spin budget of this thread for waits for an entry.
@@ -98,6 +103,8 @@ impl<T> CompletionQueue<T> {
             inner,
             bell,
             armed: AtomicBool::new(false),
+            // Relaxed: only uniqueness matters.
+            number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
         }
     }
 
@@ -315,10 +322,62 @@ impl<T> CompletionQueue<T> {
         park::wait_on(&inner.epoch, epoch, timeout);
         let mut owners = inner.owners.lock();
         owners.sleeping -= 1;
-        if owners.sleeping == 0 {
+        if owners.sleeping == 0 && inner.tasks.lock().is_empty() {
             // The timeout has passed, or the wake-up was spurious.
             inner.posts.disarm(THREAD);
         }
+    }
+
+    /// The oldest entry; pending until there is one, and then the waker of this owner's last poll is woken. As a wake-up of a thread in
+    /// [`wait`](Self::wait) it may be deferred a little where items wait for CPUs. A poster that is no item calls the waker itself.
+    pub fn poll_next(&self, context: &mut Context<'_>) -> Poll<Completed<T>> {
+        let inner = &*self.inner;
+        if let Some(entry) = self.try_next() {
+            drop(inner.set_task(self.number, None));
+            return Poll::Ready(entry);
+        }
+        spawn_history::let_go();
+        if inner.is_inherited() {
+            return Poll::Pending;
+        }
+        loop {
+            // In this order: the poster that takes the mark finds the waker.
+            let waker = Foreign::new(context.waker().clone());
+            drop(inner.set_task(self.number, Some(waker)));
+            let sleeps = {
+                let owners = inner.owners.lock();
+                owners.ready.is_empty() && inner.posts.arm(THREAD)
+            };
+            if sleeps {
+                return Poll::Pending;
+            }
+            if let Some(entry) = self.try_next() {
+                drop(inner.set_task(self.number, None));
+                return Poll::Ready(entry);
+            }
+            // Another owner has drained it.
+        }
+    }
+
+    /// The oldest entry, when there is one: see [`poll_next`](Self::poll_next). Pending for ever if no more is posted.
+    ///
+    /// ```
+    /// use cmwq::{CompletionQueue, Workqueue};
+    ///
+    /// async fn sum(queue: &Workqueue) -> Result<u64, Box<dyn std::error::Error>> {
+    ///     let done = CompletionQueue::new();
+    ///     for n in 0..10 {
+    ///         done.submit(queue, n, move || n * n)?;
+    ///     }
+    ///     let mut sum = 0;
+    ///     for _ in 0..10 {
+    ///         sum += done.next().await.result?;
+    ///     }
+    ///     Ok(sum)
+    /// }
+    /// ```
+    pub fn next(&self) -> impl Future<Output = Completed<T>> + '_ {
+        std::future::poll_fn(|context| self.poll_next(context))
     }
 }
 
@@ -344,6 +403,7 @@ impl<T> Drop for CompletionQueue<T> {
         }
         // AcqRel: all use by other owners comes before the close.
         let last = self.inner.handles.fetch_sub(1, Ordering::AcqRel) == 1;
+        drop(self.inner.set_task(self.number, None));
         let mut owners = self.inner.owners.lock();
         if last {
             let ready = std::mem::take(&mut owners.ready);

@@ -8,12 +8,14 @@ use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::bell::Ringer;
 use crate::sys::sync::Mutex;
 use crate::sys::{fork, park};
+use crate::trace::Foreign;
 use crate::workqueue::task::join_error::JoinError;
 use crossbeam_utils::CachePadded;
 use std::collections::VecDeque;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::task::Waker;
 
 /// The entry for each item that an owner of a [`CompletionQueue`](crate::CompletionQueue) drains.
 #[derive(Debug)]
@@ -40,6 +42,8 @@ pub(in crate::workqueue) struct Inner<T> {
     /// The fork generation. In a child of the process another thread may hold the lock for ever, and the eventfd is shared with the parent.
     born: u32,
     pub(in crate::workqueue) owners: Mutex<Owners<T>>,
+    /// The wakers of owners that await an entry, each with the owner's number. A poster takes this lock only to signal.
+    pub(in crate::workqueue) tasks: Mutex<Vec<(u64, Foreign<Waker>)>>,
 }
 
 /// The state that owners share. No poster takes its lock.
@@ -70,6 +74,7 @@ impl<T> Inner<T> {
                 armed: 0,
                 sleeping: 0,
             }),
+            tasks: Mutex::new(Vec::new()),
         }
     }
 
@@ -117,6 +122,7 @@ impl<T> Inner<T> {
             if !Pool::defer_wakeup(&self.epoch) {
                 park::wake_all_at(&self.epoch);
             }
+            self.wake_tasks();
         }
         if marks.contains(FD)
             && let Some(ringer) = &self.ringer
@@ -127,6 +133,30 @@ impl<T> Inner<T> {
             }
             ringer.ring();
         }
+    }
+}
+
+impl<T> Inner<T> {
+    /// Wakes all owners that await an entry. With the lock, and not only if a flag says that there are some: an owner that comes to the
+    /// lock after this poster finds the mark gone that the poster has taken before.
+    fn wake_tasks(&self) {
+        let tasks = std::mem::take(&mut *self.tasks.lock());
+        for (_, waker) in tasks {
+            Pool::wake_task(Box::new(waker));
+        }
+    }
+
+    /// The owner of this number leaves its waker, or takes it back. Returns the waker that it had left, to be dropped without a lock.
+    pub(in crate::workqueue) fn set_task(
+        &self,
+        owner: u64,
+        waker: Option<Foreign<Waker>>,
+    ) -> Option<Foreign<Waker>> {
+        let mut tasks = self.tasks.lock();
+        let own = tasks.iter().position(|(of, _)| *of == owner);
+        let before = own.map(|at| tasks.swap_remove(at).1);
+        tasks.extend(waker.map(|waker| (owner, waker)));
+        before
     }
 }
 

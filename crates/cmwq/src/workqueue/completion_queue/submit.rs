@@ -112,6 +112,18 @@ impl<T: Send + 'static> CompletionQueue<T> {
     where
         F: FnOnce() -> T + Send + 'static,
     {
+        self.fallible_item(token, || Ok(func()))
+    }
+
+    /// The item that runs `func`, which may find that there is no result.
+    pub(in crate::workqueue) fn fallible_item<F>(
+        &self,
+        token: u64,
+        func: F,
+    ) -> Option<impl FnOnce() + Send + 'static>
+    where
+        F: FnOnce() -> Result<T, JoinError> + Send + 'static,
+    {
         if !self.inner.reserve() {
             return None;
         }
@@ -124,7 +136,11 @@ impl<T: Send + 'static> CompletionQueue<T> {
             let result = foreign::run(func);
             drop(here);
             let panicked = result.is_err();
-            ticket.deliver(result.map_err(JoinError::panicked));
+            ticket.deliver(
+                result
+                    .map_err(JoinError::panicked)
+                    .and_then(|result| result),
+            );
             if panicked {
                 // The engine counts the panic; the hook has printed its message already.
                 std::panic::resume_unwind(Box::new(REPORTED));
@@ -132,10 +148,18 @@ impl<T: Send + 'static> CompletionQueue<T> {
         })
     }
 
+    /// Posts that there is no result, to a queue without a limit.
+    pub(in crate::workqueue) fn post_error(&self, token: u64, why: JoinError) {
+        let result = Err(why);
+        // This owner keeps it open.
+        let _ = self.inner.post(Completed { token, result });
+    }
+
     /// Queues `func` on `queue` as a one-shot item, as [`Workqueue::execute`] does. Its result, or its panic, is posted here with `token`.
     ///
     /// # Errors
     /// [`NotSubmitted`]: `func` was dropped.
+    #[track_caller]
     pub fn submit<F>(&self, queue: &Workqueue, token: u64, func: F) -> Result<(), NotSubmitted>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -144,7 +168,9 @@ impl<T: Send + 'static> CompletionQueue<T> {
             return Err(NotSubmitted::Refused(Refused::Forked));
         }
         let item = self.item(token, func).ok_or(NotSubmitted::Full)?;
-        queue.execute(item).map_err(NotSubmitted::Refused)
+        queue
+            .execute_named::<F, _>(item)
+            .map_err(NotSubmitted::Refused)
     }
 
     /// As [`submit`](Self::submit) for all of `items`, tokens and functions, as [`Workqueue::execute_batch`] does. Returns how many were
@@ -152,6 +178,7 @@ impl<T: Send + 'static> CompletionQueue<T> {
     ///
     /// # Errors
     /// As [`Workqueue::execute_batch`].
+    #[track_caller]
     pub fn submit_batch<F>(
         &self,
         queue: &Workqueue,

@@ -55,6 +55,7 @@ pub struct EmbeddedDelayedWork<T> {
 
 impl<T: Send + Sync + 'static> EmbeddedDelayedWork<T> {
     /// An item that runs `func`, as [`EmbeddedWork::new`].
+    #[track_caller]
     pub fn new<F>(func: F) -> Self
     where
         F: Fn(Arc<T>) + Copy + Send + Sync + 'static,

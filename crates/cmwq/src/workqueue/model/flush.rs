@@ -1,6 +1,8 @@
 //! A flush returns, but not before all items queued earlier have ended.
 
 use super::*;
+use crate::workqueue::parts::flush::Awaited;
+use std::task::{Wake, Waker};
 
 /// What a flush waits for: a touch after it is ordered after the runs.
 fn touched_once(touched: &Touched) {
@@ -87,6 +89,43 @@ fn two_flushers_at_once_each_wait_for_what_they_queued() {
         });
         let _mine = queue_and_flush(&wq, &pwq);
         let _others = other.join().unwrap();
+        wq.finish([(pool, vec![worker])]);
+    });
+}
+
+/// Awaits a flush on an executor of one thread.
+fn await_flush(wq: &Queue) {
+    struct Unpark(Parker);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let unpark = Arc::new(Unpark(Parker::new()));
+    let waker = Waker::from(unpark.clone());
+    let mut awaited = Awaited::default();
+    while !wq.flush.poll(&mut awaited, || wq.members(), &waker) {
+        unpark.0.park();
+    }
+}
+
+#[test]
+fn an_awaited_flush_waits_for_the_earlier_item_beside_a_flusher() {
+    explore(3, || {
+        let wq = Queue::new(8);
+        let pool = pool(1, 1);
+        let pwq = wq.pwq(&pool);
+        let worker = start(&pool);
+        let touched = Touched::new();
+        let earlier = Item::new(&touched, None);
+        queue(&pwq, &earlier).unwrap();
+        let other = thread::spawn({
+            let wq = wq.clone();
+            move || wq.flush.run(|| wq.members())
+        });
+        await_flush(&wq);
+        touched_once(&touched);
+        other.join().unwrap();
         wq.finish([(pool, vec![worker])]);
     });
 }

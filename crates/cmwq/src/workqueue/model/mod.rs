@@ -18,7 +18,7 @@ use crate::pool::model::{
 use crate::pool::{FrontEnd, Pool, PwqKey, PwqState, Traits};
 use crate::sys::park::Parker;
 use crate::sys::sync::Mutex;
-use crate::workqueue::parts::flush::Flush;
+use crate::workqueue::parts::flush::{Flush, wake};
 use crate::workqueue::parts::group::ConcurrencyGroup;
 use crate::workqueue::parts::kind::WorkqueueKind;
 use crate::workqueue::parts::limits::{Limits, Numbers};
@@ -91,7 +91,7 @@ impl FrontEnd for Queue {
         None
     }
     fn colour_done(&self, colour: u32) {
-        self.flush.colour_done(colour);
+        wake(self.flush.colour_done(colour));
     }
     fn must_wait(&self, pool: &Arc<Pool>, pwq: PwqKey) {
         self.limits.must_wait(&self.members(), pool, pwq);

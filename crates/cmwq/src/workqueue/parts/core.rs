@@ -9,8 +9,8 @@ use super::pwq::Pwq;
 use crate::engine::{Engine, Queue, epochs};
 use crate::error::Error;
 use crate::pool::{
-    FrontEnd, Pool, PwqKey, PwqState, QueueStats, Rescue, Rescuer, Traits, WorkerThreads, current,
-    in_waker, is_on_stack,
+    FrontEnd, Pool, PwqKey, PwqState, QueueStats, Rescue, Rescuer, Room, Sampler, Traits,
+    WorkerThreads, current, in_waker, is_on_stack,
 };
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicU32, AtomicU64};
@@ -36,6 +36,8 @@ pub(crate) struct WqCore {
     pub(crate) warned: AtomicU32,
     /// 1: it is deprecated, and has not been used. Read by issuers without a cached route.
     pub(crate) unused: AtomicU32,
+    /// 1: it was shut down.
+    pub(in crate::workqueue) shut: AtomicU32,
     /// 1: its destruction has begun.
     pub(in crate::workqueue) ending: AtomicU32,
     /// All pool workqueues that may have items, oldest first; retired ones too until they are gone. Under this lock only a pool's lock is
@@ -45,6 +47,10 @@ pub(crate) struct WqCore {
     pub(in crate::workqueue) control: Mutex<Control>,
     pub(in crate::workqueue) flush: Flush,
     pub(crate) limits: Limits,
+    /// Which items have their times measured.
+    pub(crate) sampler: Arc<Sampler>,
+    /// The bound on how many items wait, if there is one.
+    pub(crate) room: Option<Arc<Room>>,
     /// The attributes of its workers' threads.
     pub(crate) threads: Option<WorkerThreads>,
 }
@@ -86,6 +92,7 @@ impl WqCore {
             closed: AtomicU32::new(0),
             warned: AtomicU32::new(0),
             unused: AtomicU32::new(u32::from(flags.deprecated.is_some())),
+            shut: AtomicU32::new(0),
             ending: AtomicU32::new(0),
             members: Mutex::new(Vec::new()),
             control: Mutex::new(Control {
@@ -95,6 +102,8 @@ impl WqCore {
             }),
             flush: Flush::default(),
             limits,
+            sampler: Sampler::new(),
+            room: flags.max_waiting.map(|bound| Arc::new(Room::new(bound))),
             threads,
             engine,
         });
@@ -297,17 +306,23 @@ impl WqCore {
         let plugged = self.ordered() && !members.is_empty();
         // Chunks are for pools whose workers claim batches. On a pool of one CPU items run one after the other, in an order that threads
         // may observe.
-        let in_chunks = !self.ordered() && pool.attrs.batch > 1 && pool.attrs.cpus.len() > 1;
+        let in_chunks = !self.ordered()
+            && self.room.is_none()
+            && pool.attrs.batch > 1
+            && pool.attrs.cpus.len() > 1;
         let traits = Traits {
             ordered: self.ordered(),
             cpu_intensive: self.flags.cpu_intensive && self.kind == WorkqueueKind::PerCpu,
             reclaim: self.rescuer.is_some(),
             waiters_run: self.waiters_run(),
+            bounded: self.room.is_some(),
         };
         let rescuer = self.rescuer.clone().map(|own| own as Arc<dyn Rescue>);
         let limit = self.limits.of(node);
-        let state =
-            PwqState::of(self.clone(), rescuer, traits, limit, node, colour).plugged(plugged);
+        let state = PwqState::of(self.clone(), rescuer, traits, limit, node, colour)
+            .plugged(plugged)
+            .with_sampler(self.sampler.clone())
+            .with_room(self.room.clone());
         let (key, chunks) = {
             // Closing batches would give credits back, and so call the front end, which may need the members.
             let mut guard = pool.lock_beside_batches();
@@ -415,6 +430,7 @@ impl WqCore {
             let mut guard = pwq.pool.lock();
             sum.add(&guard.pwq_stats(pwq.key));
         }
+        sum.refused = self.room.as_ref().map_or(0, |room| room.refused());
         sum
     }
 }

@@ -10,12 +10,21 @@
 //! **Which items does a flush cover?** All whose `queue()` returned before: they were published, and the flusher accepts them before a generation begins
 //! that covers it, so under this generation's colour or an older one. There may be many, so it does that before it takes the lock of the flush, which
 //! workers that end an item need.
+//!
+//! A flush may also be awaited ([`Flush::poll`]). Under the same lock a task leaves its waker or finds its generation complete, so no
+//! completion passes between the two. The lock holder that completes a generation takes all wakers, and its caller calls them after the
+//! unlock: a waker is the program's code.
 
 use super::pwq::Pwq;
-use crate::pool::COLOURS;
+use crate::pool::{COLOURS, Pool};
 use crate::sys::sync::{Condvar, Mutex};
+use crate::trace::Foreign;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::task::Waker;
+
+/// The wakers of tasks that may go on.
+pub(crate) type Woken = Vec<Foreign<Waker>>;
 
 #[derive(Default)]
 pub(crate) struct Flush {
@@ -32,6 +41,21 @@ struct State {
     complete: u64,
     /// The outstanding generations, oldest first.
     outstanding: VecDeque<Generation>,
+    /// The wakers of tasks that wait for the next change, each with the number of its [`Awaited`].
+    tasks: Vec<(u64, Foreign<Waker>)>,
+    /// The wakers that the lock holder has to call after the unlock.
+    woken: Woken,
+    /// The number of the next task.
+    next_task: u64,
+}
+
+/// An awaited flush.
+#[derive(Default)]
+pub(crate) struct Awaited {
+    /// The first generation that began after this one was polled covers it; `None`: not polled yet.
+    mine: Option<u64>,
+    /// The number under which its waker is kept.
+    task: Option<u64>,
 }
 
 struct Generation {
@@ -59,9 +83,60 @@ impl Flush {
         }
         if state.begun == mine {
             self.begin(&mut state, members());
+            let woken = std::mem::take(&mut state.woken);
+            if !woken.is_empty() {
+                drop(state);
+                wake(woken);
+                state = self.state.lock();
+            }
         }
         while state.complete <= mine {
             state = self.changed.wait(state);
+        }
+    }
+
+    /// Begins an awaited flush at the first call. `true`: every item that was accepted by `members()` before that call has ended. `false`:
+    /// `waker` will be woken when it is worth another call.
+    ///
+    /// The caller holds no lock: wakers of other tasks may be called here.
+    pub(crate) fn poll(
+        &self,
+        awaited: &mut Awaited,
+        members: impl Fn() -> Vec<Arc<Pwq>>,
+        waker: &Waker,
+    ) -> bool {
+        if awaited.mine.is_none() {
+            for pwq in members() {
+                drop(pwq.pool.lock_accepting());
+            }
+        }
+        // The clone and the drop of a waker are the program's code: outside of the lock.
+        let mut waker = Some(Foreign::new(waker.clone()));
+        let mut state = self.state.lock();
+        let mine = *awaited.mine.get_or_insert(state.begun);
+        if state.begun == mine && state.outstanding.len() < COLOURS - 1 {
+            self.begin(&mut state, members());
+        }
+        let complete = state.complete > mine;
+        let own = awaited.task.take().and_then(|task| state.remove(task));
+        if !complete && let Some(waker) = waker.take() {
+            let task = state.next_task;
+            state.next_task += 1;
+            state.tasks.push((task, waker));
+            awaited.task = Some(task);
+        }
+        let woken = std::mem::take(&mut state.woken);
+        drop(state);
+        drop(own);
+        wake(woken);
+        complete
+    }
+
+    /// The task does not wait any more.
+    pub(crate) fn forget(&self, awaited: &mut Awaited) {
+        if let Some(task) = awaited.task.take() {
+            let waker = self.state.lock().remove(task);
+            drop(waker);
         }
     }
 
@@ -86,10 +161,12 @@ impl Flush {
         self.one_done(state, old);
     }
 
-    /// One pool workqueue has no item of `colour` in flight any more.
-    pub(crate) fn colour_done(&self, colour: u32) {
+    /// One pool workqueue has no item of `colour` in flight any more. The caller wakes these tasks.
+    #[must_use]
+    pub(crate) fn colour_done(&self, colour: u32) -> Woken {
         let mut state = self.state.lock();
         self.one_done(&mut state, colour);
+        std::mem::take(&mut state.woken)
     }
 
     fn one_done(&self, state: &mut State, colour: u32) {
@@ -111,7 +188,24 @@ impl Flush {
         }
         if state.complete != before {
             self.changed.notify_all();
+            let State { tasks, woken, .. } = state;
+            woken.extend(tasks.drain(..).map(|(_, waker)| waker));
         }
+    }
+}
+
+impl State {
+    /// Takes the waker of a task out.
+    fn remove(&mut self, task: u64) -> Option<Foreign<Waker>> {
+        let at = self.tasks.iter().position(|(own, _)| *own == task)?;
+        Some(self.tasks.swap_remove(at).1)
+    }
+}
+
+/// Wakes these tasks, by a caller that holds no lock and owns no claimed item.
+pub(crate) fn wake(woken: Woken) {
+    for waker in woken {
+        Pool::wake_task(Box::new(waker));
     }
 }
 

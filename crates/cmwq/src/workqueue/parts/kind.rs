@@ -55,6 +55,8 @@ pub(crate) struct Flags {
     pub(crate) power_efficient: bool,
     pub(crate) workers_only: bool,
     pub(crate) deprecated: Option<Deprecated>,
+    /// How many items may wait.
+    pub(crate) max_waiting: Option<usize>,
 }
 
 /// The warning for a deprecated queue.

@@ -70,6 +70,19 @@ impl Pwq {
         }
     }
 
+    /// As [`publish_behind_its_run`](Self::publish_behind_its_run), and never in a chunk.
+    pub(crate) fn publish_apart<'p>(
+        &self,
+        item: Pending,
+        front: usize,
+        find: impl FnOnce(u32) -> Option<&'p Arc<Pool>>,
+    ) {
+        if let Err(mut item) = self.runs_elsewhere(item, front, find) {
+            item.set_destination(self.pool.id, self.key.index);
+            self.pool.publish_apart(item);
+        }
+    }
+
     /// Publishes the items that `give` [adds](Self::add_to_batch).
     #[inline]
     pub(crate) fn publish_batch(&self, give: impl FnOnce(&mut Claimed<'_>)) {

@@ -5,15 +5,17 @@ use super::counted::{Counted, Reference};
 use super::own_wait::{may_join, not_in_waker};
 use super::shared::Shared;
 use crate::error::Refused;
-use crate::item::{Callable, Pending, RawWork, WorkFn};
+use crate::item::{Callable, Pending, RawWork, WorkFn, closure};
 use crate::pool::{Waiter, backlogged_pool, spawn_history};
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::cell::alone;
+use crate::sys::names;
 use crate::trace::foreign;
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::future::Future;
 use std::mem::offset_of;
+use std::panic::Location;
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll};
@@ -178,6 +180,23 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
+    /// Notes the closure's name for the tools. A spawn that is made in a flood, or joined at once as those before it, need not: earlier ones did.
+    #[inline]
+    pub(crate) fn note_name(place: &'static Location<'static>)
+    where
+        F: 'static,
+        T: 'static,
+    {
+        let other = closure::function_of_copy::<F, T>;
+        names::note_both::<F>(run::<F, T> as WorkFn as usize, place, other);
+    }
+
+    /// The same for a closure that may borrow, which is never copied.
+    #[inline]
+    pub(crate) fn note_name_within(place: &'static Location<'static>) {
+        names::note::<F>(run::<F, T> as WorkFn as usize, place);
+    }
+
     /// The task, with one reference for the handle and one for the queue.
     pub(crate) fn new(func: F) -> (Reference<Self>, JoinHandle<T>)
     where
@@ -185,7 +204,7 @@ where
         T: 'static,
     {
         // SAFETY: a 'static closure outlives the join of the handle.
-        unsafe { Self::new_within(func) }
+        unsafe { Self::make(func) }
     }
 
     /// As [`new`](Self::new), for a closure that may borrow.
@@ -193,6 +212,14 @@ where
     /// # Safety
     /// The borrowed values exist until the handle has been joined.
     pub(crate) unsafe fn new_within(func: F) -> (Reference<Self>, JoinHandle<T>) {
+        // SAFETY: by the contract.
+        unsafe { Self::make(func) }
+    }
+
+    /// # Safety
+    /// As for [`new_within`](Self::new_within).
+    #[inline]
+    unsafe fn make(func: F) -> (Reference<Self>, JoinHandle<T>) {
         let (task, other) = Reference::pair(|| Task {
             raw: RawWork::new(run::<F, T>),
             shared: Shared::new(),
@@ -218,6 +245,20 @@ where
     unsafe fn from_raw(item: NonNull<RawWork>) -> Reference<Self> {
         // SAFETY: by the contract; the field lies at its offset in the Task that into_raw came from.
         unsafe { Reference::from_raw(item.byte_sub(offset_of!(Self, raw)).cast()) }
+    }
+
+    /// The queue refused the item: the closure, which is no longer in the task.
+    ///
+    /// # Safety
+    /// As for [`from_raw`](Self::from_raw).
+    pub(crate) unsafe fn take_back(item: NonNull<RawWork>) -> F {
+        // SAFETY: by the contract; no thread runs it.
+        unsafe {
+            match Self::from_raw(item).replace(Stage::Taken) {
+                Stage::Closure(func) => func,
+                Stage::Result(_) | Stage::Taken => unreachable!("it has not run"),
+            }
+        }
     }
 
     /// The queue refused the item: drops the closure and completes the handle.

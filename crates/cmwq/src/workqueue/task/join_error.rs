@@ -49,6 +49,38 @@ impl std::fmt::Debug for PanicPayload {
 }
 
 impl JoinError {
+    /// Whether the closure panicked.
+    pub fn is_panic(&self) -> bool {
+        matches!(self, JoinError::Panicked(_))
+    }
+
+    /// Whether the closure was [aborted](crate::JoinHandle::abort) before it had begun.
+    pub fn is_aborted(&self) -> bool {
+        matches!(self, JoinError::Aborted)
+    }
+
+    /// What the closure panicked with, for [`resume_unwind`](std::panic::resume_unwind).
+    ///
+    /// # Panics
+    /// The closure did not panic: ask [`is_panic`](Self::is_panic), or call [`try_into_panic`](Self::try_into_panic).
+    pub fn into_panic(self) -> Box<dyn Any + Send> {
+        match self.try_into_panic() {
+            Ok(payload) => payload,
+            Err(error) => panic!("the closure did not panic: {error}"),
+        }
+    }
+
+    /// What the closure panicked with.
+    ///
+    /// # Errors
+    /// The error itself, if the closure did not panic.
+    pub fn try_into_panic(self) -> Result<Box<dyn Any + Send>, JoinError> {
+        match self {
+            JoinError::Panicked(payload) => Ok(payload.into_inner()),
+            error => Err(error),
+        }
+    }
+
     /// What `catch_unwind` found.
     pub(crate) fn panicked(payload: Box<dyn Any + Send>) -> Self {
         JoinError::Panicked(PanicPayload(payload))

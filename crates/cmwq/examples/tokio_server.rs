@@ -1,21 +1,28 @@
-//! A tokio server that computes on a workqueue: its threads read and write, and are never busy for longer than that. Its clients are here as well, so that it ends.
+//! A tokio server that computes on a workqueue: its threads read and write, and are never busy for longer than that. Its clients are here as well,
+//! so that it ends.
+//!
+//! At most [`WAITING`] requests wait for a CPU. A connection whose request finds no room waits for it before it reads the next one, so a client that
+//! sends faster than the server computes is slowed down by TCP. At the end the queue is shut down without blocking the executor's thread.
 //!
 //! A request is the length of a message in four bytes, and the message; the answer is what a slow hash makes of it, in eight. Try:
 //!
 //! ```text
-//! cargo run --release -p cmwq-recipes --bin tokio_server
+//! cargo run --release -p cmwq --example tokio_server
 //! ```
 
 use cmwq::Workqueue;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
-use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
+use tokio::time::timeout;
 
 const CLIENTS: u32 = 8;
 const REQUESTS: u32 = 128;
+/// How many requests may wait for a CPU.
+const WAITING: usize = 64;
 /// A longer message is none of ours.
 const LONGEST: u32 = 1 << 20;
 
@@ -28,7 +35,7 @@ fn slow_hash(message: &[u8]) -> u64 {
     })
 }
 
-async fn serve(mut client: TcpStream, queue: Arc<Workqueue>) -> io::Result<u32> {
+async fn serve(mut client: TcpStream, queue: Workqueue) -> io::Result<u32> {
     let mut answered = 0;
     loop {
         let length = match client.read_u32().await {
@@ -40,13 +47,11 @@ async fn serve(mut client: TcpStream, queue: Arc<Workqueue>) -> io::Result<u32> 
         let mut message = vec![0; length as usize];
         client.read_exact(&mut message).await?;
         // A connection that is given up while it waits here takes back what has not begun.
-        let hash = queue.spawn(move || slow_hash(&message)).abort_on_drop();
-        client
-            .write_u64(
-                hash.await
-                    .map_err(|error| io::Error::other(error.to_string()))?,
-            )
-            .await?;
+        let room = queue.room().await.map_err(io::Error::other)?;
+        let hash = room.spawn(move || slow_hash(&message));
+        let hash = hash.map_err(|refused| io::Error::other(refused.why))?;
+        let hash = hash.abort_on_drop().await.map_err(io::Error::other)?;
+        client.write_u64(hash).await?;
         answered += 1;
     }
 }
@@ -62,7 +67,7 @@ async fn ask(mut server: TcpStream, number: u32) -> io::Result<()> {
 }
 
 async fn serve_all() -> Result<(), Box<dyn std::error::Error>> {
-    let queue = Arc::new(Workqueue::builder("hashes").build()?);
+    let queue = Workqueue::builder("hashes").max_waiting(WAITING).build()?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     let clients: Vec<_> = (0..CLIENTS)
@@ -83,10 +88,17 @@ async fn serve_all() -> Result<(), Box<dyn std::error::Error>> {
         client.await??;
     }
     println!("{answered} requests answered");
+    let mut shutdown = queue.shutdown();
+    if timeout(Duration::from_secs(10), &mut shutdown)
+        .await
+        .is_err()
+    {
+        eprintln!("{}", shutdown.unfinished());
+    }
     Ok(())
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let runtime = Builder::new_current_thread().enable_io().build()?;
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(serve_all())
 }

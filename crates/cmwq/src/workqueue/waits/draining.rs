@@ -1,14 +1,14 @@
 //! Waiting for all of a workqueue's items: flush, drain, destroy.
 
-use super::parts::core::WqCore;
-use super::parts::flush::says_that_it_takes_long;
-use super::parts::pwq::Pwq;
-use super::task::own_wait::not_in_waker;
 use crate::engine::epochs;
 use crate::error::FlushError;
-use crate::pool::{BlockGuard, FrontEnd};
+use crate::pool::{BlockGuard, FrontEnd, RunState};
 use crate::sys::atomic::Ordering;
 use crate::trace::{warn, warn_once};
+use crate::workqueue::parts::core::WqCore;
+use crate::workqueue::parts::flush::{says_that_it_takes_long, wake};
+use crate::workqueue::parts::pwq::Pwq;
+use crate::workqueue::task::own_wait::not_in_waker;
 use std::sync::Arc;
 
 impl WqCore {
@@ -50,32 +50,68 @@ impl WqCore {
     pub(in crate::workqueue) fn close(&self) {
         self.closed.fetch_add(1, Ordering::SeqCst);
         epochs().synchronize();
+        if let Some(room) = &self.room {
+            wake(room.refuse_all());
+        }
     }
 
     pub(in crate::workqueue) fn run_dry(&self) {
         let mut flushes: u32 = 0;
         loop {
             self.flush.run(|| self.members());
-            // Checks twice: an item may have moved from a pool not checked yet to a pool already checked. It ended in between then, and the
-            // second check sees its completion.
-            if let Some(seen) = at_rest(self.members())
-                && let Some(again) = at_rest(self.members())
-                && seen.len() == again.len()
-                && seen
-                    .iter()
-                    .zip(&again)
-                    .all(|(before, now)| Arc::ptr_eq(&before.0, &now.0) && before.1 == now.1)
-            {
+            if self.is_at_rest() {
                 return;
             }
-            flushes = flushes.saturating_add(1);
-            if says_that_it_takes_long(flushes) {
-                warn(&format!(
-                    "workqueue {}: draining takes long, {flushes} flushes so far",
-                    self.name
-                ));
-            }
+            self.flushed_once_more(&mut flushes);
         }
+    }
+
+    /// Whether nothing is in flight. For a closed queue.
+    pub(in crate::workqueue) fn is_at_rest(&self) -> bool {
+        // Checks twice: an item may have moved from a pool not checked yet to a pool already checked. It ended in between then, and the
+        // second check sees its completion.
+        let Some(seen) = at_rest(self.members()) else {
+            return false;
+        };
+        let Some(again) = at_rest(self.members()) else {
+            return false;
+        };
+        let is_same =
+            |(before, now): (&AtRest, &AtRest)| Arc::ptr_eq(&before.0, &now.0) && before.1 == now.1;
+        seen.len() == again.len() && seen.iter().zip(&again).all(is_same)
+    }
+
+    /// One more flush of a drain has found more to do.
+    pub(in crate::workqueue) fn flushed_once_more(&self, flushes: &mut u32) {
+        *flushes = flushes.saturating_add(1);
+        if says_that_it_takes_long(*flushes) {
+            warn(&format!(
+                "workqueue {}: draining takes long, {flushes} flushes so far",
+                self.name
+            ));
+        }
+    }
+
+    /// Whether the caller is the first to shut it down, and so has to close it.
+    pub(in crate::workqueue) fn begin_shutdown(&self) -> bool {
+        self.shut.swap(1, Ordering::Relaxed) == 0
+    }
+
+    /// Whether it was shut down: whoever drops it does not wait for its items.
+    pub(in crate::workqueue) fn is_shut_down(&self) -> bool {
+        self.shut.load(Ordering::Relaxed) != 0
+    }
+
+    /// What has not ended. Each pool is looked at by itself.
+    pub(in crate::workqueue) fn still_busy(&self) -> StillBusy {
+        let mut busy = StillBusy::default();
+        for pwq in self.members() {
+            drop(pwq.pool.lock_accepting());
+            let (running, in_flight) = pwq.pool.busy_of(pwq.key);
+            busy.waiting += in_flight.saturating_sub(running.len());
+            busy.running.extend(running);
+        }
+        busy
     }
 
     /// Whether the caller is the first to destroy it, and so has to.
@@ -101,11 +137,21 @@ impl WqCore {
     }
 }
 
+/// What of a queue has not ended.
+#[derive(Default)]
+pub(in crate::workqueue) struct StillBusy {
+    pub(in crate::workqueue) running: Vec<RunState>,
+    pub(in crate::workqueue) waiting: usize,
+}
+
+/// A pool workqueue with nothing in flight, and the number of its items completed so far, or `None` if it is gone.
+type AtRest = (Arc<Pwq>, Option<u64>);
+
 /// These pool workqueues, each with the number of its items completed so far, or `None` if it is gone; `None` if any has items in flight. Checks
 /// one after the other, not at one instant.
 ///
 /// A pool workqueue that is removed between two checks may have run an item which queued another one elsewhere: the two results must differ.
-fn at_rest(members: Vec<Arc<Pwq>>) -> Option<Vec<(Arc<Pwq>, Option<u64>)>> {
+fn at_rest(members: Vec<Arc<Pwq>>) -> Option<Vec<AtRest>> {
     let at_rest = members.into_iter().map(|pwq| {
         let mut guard = pwq.pool.lock_accepting();
         let completed = guard.completed_of(pwq.key);

@@ -1,0 +1,170 @@
+//! A set of closures whose results are taken as they end.
+#![forbid(unsafe_code)]
+
+use super::{Completed, CompletionQueue};
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::AtomicBool;
+use crate::workqueue::queue::Workqueue;
+use crate::workqueue::task::join_error::JoinError;
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// Closures on one workqueue, whose results are handed out as they end: tokio's `JoinSet` for work items. It is a [`CompletionQueue`] that
+/// knows how many of its items have not been joined, and that can abort those that have not begun.
+///
+/// Dropping the set aborts what has not begun. What runs goes on to its end, and its result is dropped.
+///
+/// ```
+/// use cmwq::{JoinSet, Workqueue};
+///
+/// async fn sizes(io: &Workqueue, paths: Vec<String>) -> Result<u64, Box<dyn std::error::Error>> {
+///     let mut set = JoinSet::new(io);
+///     for path in paths {
+///         set.spawn(move || std::fs::metadata(path));
+///     }
+///     let mut sum = 0;
+///     while let Some(ended) = set.join_next().await {
+///         sum += ended.result??.len();
+///     }
+///     Ok(sum)
+/// }
+///
+/// // Without an executor:
+/// let io = Workqueue::builder("io").build()?;
+/// let mut set = JoinSet::new(&io);
+/// (1..=10u64).for_each(|n| { set.spawn(move || n * n); });
+/// let mut sum = 0;
+/// while let Some(ended) = set.wait_next() {
+///     sum += ended.result?;
+/// }
+/// assert_eq!(sum, 385);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct JoinSet<T> {
+    queue: Workqueue,
+    done: CompletionQueue<T>,
+    /// Spawned and not joined.
+    left: usize,
+    next_token: u64,
+    /// Set: what was spawned under it and has not begun does not run.
+    aborted: Arc<AtomicBool>,
+}
+
+impl<T: Send + 'static> JoinSet<T> {
+    /// An empty set, whose closures run on `queue`. The set keeps the queue.
+    pub fn new(queue: &Workqueue) -> Self {
+        JoinSet {
+            queue: queue.clone(),
+            done: CompletionQueue::new(),
+            left: 0,
+            next_token: 0,
+            aborted: Arc::default(),
+        }
+    }
+
+    /// Runs `func` on the queue. Returns the token that comes with its result: 0, 1, 2 and so on. If the queue refuses the closure, its
+    /// result is [`JoinError::Refused`].
+    #[track_caller]
+    pub fn spawn<F>(&mut self, func: F) -> u64
+    where
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let token = self.next_token;
+        self.next_token += 1;
+        self.left += 1;
+        let aborted = self.aborted.clone();
+        let run = move || match aborted.load(Ordering::Relaxed) {
+            true => Err(JoinError::Aborted),
+            false => Ok(func()),
+        };
+        let item = self.done.fallible_item(token, run);
+        let item = item.expect("the completion queue has no limit");
+        if let Err(why) = self.queue.execute_named::<F, _>(item) {
+            self.done.post_error(token, JoinError::Refused(why));
+        }
+        token
+    }
+
+    /// How many were spawned and not joined.
+    pub fn len(&self) -> usize {
+        self.left
+    }
+
+    /// Whether all that were spawned have been joined.
+    pub fn is_empty(&self) -> bool {
+        self.left == 0
+    }
+
+    /// The result of the next closure to end, when there is one; `None`: the set is empty. A poll leaves nothing behind if it is dropped.
+    pub fn poll_join_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Completed<T>>> {
+        // In a fork's child no closure runs.
+        if self.is_empty() || self.done.inner.is_inherited() {
+            return Poll::Ready(None);
+        }
+        self.done
+            .poll_next(context)
+            .map(|ended| self.joined(Some(ended)))
+    }
+
+    /// Awaits the next closure to end; `None`: the set is empty. The future may be dropped at any time: no result is lost.
+    pub fn join_next(&mut self) -> impl Future<Output = Option<Completed<T>>> + '_ {
+        std::future::poll_fn(|context| self.poll_join_next(context))
+    }
+
+    /// The result of a closure that has ended already, if there is one.
+    pub fn try_join_next(&mut self) -> Option<Completed<T>> {
+        let ended = self.done.try_next();
+        self.joined(ended)
+    }
+
+    /// Waits for the next closure to end; `None`: the set is empty, or would never become so: see [`CompletionQueue::wait`]. On a worker
+    /// this counts as blocking.
+    pub fn wait_next(&mut self) -> Option<Completed<T>> {
+        self.wait(|done, entry| done.wait(1, entry))
+    }
+
+    /// As [`wait_next`](Self::wait_next), for at most `timeout`. `None`: none has ended, or the set is empty.
+    pub fn wait_next_timeout(&mut self, timeout: Duration) -> Option<Completed<T>> {
+        self.wait(|done, entry| done.wait_timeout(1, entry, timeout))
+    }
+
+    fn wait(
+        &mut self,
+        wait: impl FnOnce(&CompletionQueue<T>, &mut Vec<Completed<T>>) -> usize,
+    ) -> Option<Completed<T>> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut entry = Vec::with_capacity(1);
+        wait(&self.done, &mut entry);
+        self.joined(entry.pop())
+    }
+
+    fn joined(&mut self, ended: Option<Completed<T>>) -> Option<Completed<T>> {
+        self.left -= usize::from(ended.is_some());
+        ended
+    }
+
+    /// What has not begun does not run: when its turn comes, its closure is dropped, and its result is [`JoinError::Aborted`]. The set can
+    /// be used further.
+    pub fn abort_all(&mut self) {
+        let before = std::mem::take(&mut self.aborted);
+        before.store(true, Ordering::Relaxed);
+    }
+}
+
+impl<T> Drop for JoinSet<T> {
+    fn drop(&mut self) {
+        self.aborted.store(true, Ordering::Relaxed);
+    }
+}
+
+impl<T> fmt::Debug for JoinSet<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinSet")
+            .field("len", &self.left)
+            .finish_non_exhaustive()
+    }
+}

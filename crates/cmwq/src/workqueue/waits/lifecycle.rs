@@ -1,0 +1,347 @@
+//! Waiting for a workqueue without blocking the thread, and its shutdown: futures that any executor can poll.
+
+use super::draining::StillBusy;
+use crate::error::FlushError;
+use crate::item::Completion;
+use crate::pool::RunState;
+use crate::sys::atomic::Ordering;
+use crate::sys::clock;
+use crate::sys::symbol::name_of;
+use crate::workqueue::parts::core::WqCore;
+use crate::workqueue::parts::flush::Awaited;
+use crate::workqueue::queue::Workqueue;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+impl Workqueue {
+    /// As [`flush`](Self::flush), for a task: a future that is ready when every item accepted before its first poll has ended. The thread
+    /// that polls it never sleeps.
+    ///
+    /// A task whose polls are items of this very queue may await it: the item that polls ends, and the waker queues the next one. But an
+    /// item that blocks until the future is ready, in an executor's `block_on`, waits for itself for ever.
+    ///
+    /// ```
+    /// # fn block_on<F: Future>(future: F) -> F::Output {
+    /// #     let mut future = std::pin::pin!(future);
+    /// #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    /// #     loop {
+    /// #         if let std::task::Poll::Ready(output) = future.as_mut().poll(&mut context) {
+    /// #             return output;
+    /// #         }
+    /// #         std::thread::yield_now();
+    /// #     }
+    /// # }
+    /// # block_on(async {
+    /// let log = cmwq::Workqueue::builder("log").build()?;
+    /// log.execute(|| println!("written"))?;
+    /// log.flush_async().await?; // the executor's thread runs other tasks meanwhile
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn flush_async(&self) -> Flush {
+        Flush {
+            core: self.core.clone(),
+            awaited: Awaited::default(),
+        }
+    }
+
+    /// As [`drain`](Self::drain), for a task. From its first poll until it is ready, or dropped, only the queue's own items may queue. So a
+    /// task whose polls are items of this very queue must not await it: its waker would be refused. The first poll waits for threads that
+    /// are in the middle of queueing, for some microseconds; the later ones do not wait.
+    pub fn drain_async(&self) -> Drain {
+        Drain {
+            core: self.core.clone(),
+            closed: false,
+            dry: Dry::default(),
+        }
+    }
+
+    /// Shuts the queue down, for all its clones: from this call on only its own items may queue, and items from outside are
+    /// [refused](crate::Refused::Draining). What is queued still runs. The returned future is ready when all of it has ended and the workers are
+    /// released; a thread may [wait](Shutdown::wait_timeout) for it instead, up to a deadline.
+    ///
+    /// Dropping a queue that was shut down never waits, whether its items have ended or not: a separate thread does the rest. So this is the
+    /// way to give a queue up on the thread of an executor.
+    ///
+    /// ```
+    /// use cmwq::Workqueue;
+    /// use std::time::Duration;
+    ///
+    /// let queue = Workqueue::builder("requests").build()?;
+    /// queue.execute(|| std::thread::sleep(Duration::from_millis(1)))?;
+    /// match queue.shutdown().wait_timeout(Duration::from_secs(10)) {
+    ///     Ok(()) => println!("all requests have ended"),
+    ///     Err(unfinished) => eprintln!("{unfinished}"), // which functions still run, and since when
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn shutdown(self) -> Shutdown {
+        if !self.core.engine.is_inherited() && self.core.begin_shutdown() {
+            self.core.close();
+        }
+        Shutdown {
+            queue: self,
+            dry: Dry::default(),
+        }
+    }
+
+    /// What has not ended, at one moment: after a deadline on [`flush_async`](Self::flush_async) or [`drain_async`](Self::drain_async) has
+    /// passed. In a fork's child: nothing.
+    pub fn unfinished(&self) -> Unfinished {
+        unfinished(&self.core, FlushError::TimedOut)
+    }
+}
+
+fn unfinished(core: &WqCore, why: FlushError) -> Unfinished {
+    let StillBusy { running, waiting } = match core.engine.is_inherited() {
+        true => StillBusy::default(),
+        false => core.still_busy(),
+    };
+    Unfinished {
+        queue: core.name.clone(),
+        why,
+        running,
+        waiting,
+    }
+}
+
+/// A flush that is awaited: see [`Workqueue::flush_async`].
+#[must_use = "a future does nothing until it is polled"]
+pub struct Flush {
+    core: Arc<WqCore>,
+    awaited: Awaited,
+}
+
+impl Future for Flush {
+    type Output = Result<(), FlushError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Flush { core, awaited } = self.get_mut();
+        if core.engine.is_inherited() {
+            return Poll::Ready(Err(FlushError::Forked));
+        }
+        match core.flush.poll(awaited, || core.members(), context.waker()) {
+            true => Poll::Ready(Ok(())),
+            false => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Flush {
+    fn drop(&mut self) {
+        forget(&self.core, &mut self.awaited);
+    }
+}
+
+/// The task does not wait any more. In a fork's child another thread may hold the lock for ever.
+fn forget(core: &WqCore, awaited: &mut Awaited) {
+    if !core.engine.is_inherited() {
+        core.flush.forget(awaited);
+    }
+}
+
+/// Flushes until nothing is in flight, of a closed queue.
+#[derive(Default)]
+struct Dry {
+    awaited: Awaited,
+    flushes: u32,
+}
+
+impl Dry {
+    fn poll(&mut self, core: &WqCore, waker: &Waker) -> bool {
+        loop {
+            if !core.flush.poll(&mut self.awaited, || core.members(), waker) {
+                return false;
+            }
+            if core.is_at_rest() {
+                return true;
+            }
+            core.flushed_once_more(&mut self.flushes);
+            self.awaited = Awaited::default();
+        }
+    }
+}
+
+/// A drain that is awaited: see [`Workqueue::drain_async`].
+#[must_use = "a future does nothing until it is polled"]
+pub struct Drain {
+    core: Arc<WqCore>,
+    /// This future has closed the queue, and opens it again.
+    closed: bool,
+    dry: Dry,
+}
+
+impl Drain {
+    fn open(&mut self) {
+        if std::mem::take(&mut self.closed) {
+            self.core.closed.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Future for Drain {
+    type Output = Result<(), FlushError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let own = self.get_mut();
+        if own.core.engine.is_inherited() {
+            return Poll::Ready(Err(FlushError::Forked));
+        }
+        if !own.closed {
+            own.core.close();
+            own.closed = true;
+        }
+        if !own.dry.poll(&own.core, context.waker()) {
+            return Poll::Pending;
+        }
+        own.open();
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for Drain {
+    fn drop(&mut self) {
+        forget(&self.core, &mut self.dry.awaited);
+        self.open();
+    }
+}
+
+/// A queue that was [shut down](Workqueue::shutdown): await it, or [wait](Self::wait_timeout) for it. Dropping it does not wait, and the
+/// queue stays shut down.
+#[must_use = "the queue is shut down, but this call has not waited for its items"]
+pub struct Shutdown {
+    queue: Workqueue,
+    dry: Dry,
+}
+
+impl Shutdown {
+    /// Waits until everything queued has run, for at most `timeout`. It may be called again. On a worker this counts as blocking.
+    ///
+    /// # Errors
+    /// [`Unfinished`] says what still runs when the time is over. It also says why the caller cannot wait: see [`FlushError`].
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<(), Unfinished> {
+        self.wait_until(Some(clock::deadline_after(timeout)))
+    }
+
+    /// As [`wait_timeout`](Self::wait_timeout), without a deadline.
+    ///
+    /// # Errors
+    /// Why the caller cannot wait: see [`FlushError`].
+    pub fn wait(&mut self) -> Result<(), Unfinished> {
+        self.wait_until(None)
+    }
+
+    fn wait_until(&mut self, deadline_ns: Option<u64>) -> Result<(), Unfinished> {
+        let core = self.queue.core.clone();
+        let ended = core
+            .may_wait()
+            .and_then(|()| block_on(&mut *self, deadline_ns).unwrap_or(Err(FlushError::TimedOut)));
+        ended.map_err(|why| unfinished(&core, why))
+    }
+
+    /// What has not ended, at one moment.
+    pub fn unfinished(&self) -> Unfinished {
+        self.queue.unfinished()
+    }
+}
+
+impl Future for Shutdown {
+    type Output = Result<(), FlushError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Shutdown { queue, dry } = self.get_mut();
+        if queue.core.engine.is_inherited() {
+            return Poll::Ready(Err(FlushError::Forked));
+        }
+        if !queue.core.is_destroyed() {
+            if !dry.poll(&queue.core, context.waker()) {
+                return Poll::Pending;
+            }
+            // Nothing is in flight, and nothing will be.
+            queue.end();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for Shutdown {
+    fn drop(&mut self) {
+        forget(&self.queue.core, &mut self.dry.awaited);
+    }
+}
+
+/// What of a workqueue has not ended. Its text is a line, and one for each function that runs.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Unfinished {
+    /// The queue's name.
+    pub queue: String,
+    /// Why the call returned: [`FlushError::TimedOut`], or the caller could not wait.
+    pub why: FlushError,
+    /// The items in execution.
+    pub running: Vec<RunState>,
+    /// How many items have not started.
+    pub waiting: usize,
+}
+
+impl fmt::Display for Unfinished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (running, waiting) = (self.running.len(), self.waiting);
+        write!(
+            f,
+            "workqueue {}: {running} running and {waiting} waiting items have not ended",
+            self.queue
+        )?;
+        if self.why != FlushError::TimedOut {
+            write!(f, " ({})", self.why)?;
+        }
+        for run in &self.running {
+            let name = name_of(run.func);
+            let for_ms = run.for_ns / 1_000_000;
+            write!(f, "\n  {name} on thread {} for {for_ms} ms", run.tid)?;
+            if run.description != self.queue {
+                write!(f, ": {}", run.description)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Unfinished {}
+
+/// Wakes a thread that waits for a future.
+struct Unpark(Completion);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.complete();
+    }
+}
+
+/// Polls the future until it is ready; `None`: the deadline has passed before.
+pub(in crate::workqueue) fn block_on<F: Future + Unpin>(
+    mut future: F,
+    deadline_ns: Option<u64>,
+) -> Option<F::Output> {
+    let unpark = Arc::new(Unpark(Completion::new()));
+    let waker = Waker::from(unpark.clone());
+    loop {
+        // Before the poll: what comes after it is a reason for another one.
+        unpark.0.reinit();
+        if let Poll::Ready(output) = Pin::new(&mut future).poll(&mut Context::from_waker(&waker)) {
+            return Some(output);
+        }
+        let Some(deadline_ns) = deadline_ns else {
+            unpark.0.wait();
+            continue;
+        };
+        let left_ns = deadline_ns.saturating_sub(clock::now_ns());
+        if left_ns == 0 || !unpark.0.wait_timeout(Duration::from_nanos(left_ns)) {
+            return None;
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! Room on a queue with a bound on how many items wait: trying, waiting and awaiting.
+
+use super::lifecycle::block_on;
+use crate::error::{Error, Refused};
+use crate::item::{Pending, Work, closure};
+use crate::pool::{Asked, Place, in_waker};
+use crate::sys::atomic::Ordering;
+use crate::sys::{clock, names};
+use crate::trace::warn_once;
+use crate::workqueue::parts::core::WqCore;
+use crate::workqueue::parts::flush::wake;
+use crate::workqueue::queue::Workqueue;
+use crate::workqueue::queueing::Admission;
+use crate::workqueue::task::join::{JoinHandle, Task};
+use crate::workqueue::task::queued::Queued;
+use std::fmt;
+use std::future::Future;
+use std::panic::Location;
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+impl WqCore {
+    pub(crate) fn set_max_waiting(&self, max_waiting: usize) -> Result<(), Error> {
+        self.engine.must_be_ours()?;
+        let room = self.room.as_ref().ok_or(Error::NoMaxWaiting)?;
+        room.set_bound(max_waiting);
+        wake(room.serve());
+        Ok(())
+    }
+
+    /// Gives back a unit that no item has.
+    pub(in crate::workqueue) fn give_room_back(&self) {
+        if let Some(room) = &self.room
+            && room.give_back()
+        {
+            self.engine.service().wake_tasks(room.serve());
+        }
+    }
+}
+
+impl Workqueue {
+    /// How many items may wait; `None`: there is no [bound](crate::WorkqueueBuilder::max_waiting).
+    pub fn max_waiting(&self) -> Option<usize> {
+        self.core.room.as_ref().map(|room| room.bound())
+    }
+
+    /// Changes the bound. After lowering it, items that wait stay; raising it lets waiters for room continue, in turn. 0 is taken for 1.
+    ///
+    /// # Errors
+    /// [`Error::NoMaxWaiting`] if the queue was built without a bound; [`Error::Forked`].
+    pub fn set_max_waiting(&self, max_waiting: usize) -> Result<(), Error> {
+        self.core.set_max_waiting(max_waiting)
+    }
+
+    /// As [`spawn`](Self::spawn), but a closure that the queue refuses is given back: most often the queue is [full](Refused::Full).
+    ///
+    /// ```
+    /// use cmwq::{Refused, Workqueue};
+    ///
+    /// let queue = Workqueue::builder("requests").max_waiting(1000).build()?;
+    /// match queue.try_spawn(|| "handled") {
+    ///     Ok(handle) => assert_eq!(handle.join()?, "handled"),
+    ///     Err(refused) if refused.why == Refused::Full => println!("503: try again later"),
+    ///     Err(refused) => return Err(refused.why.into()),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The closure, and why the queue does not take it.
+    #[track_caller]
+    pub fn try_spawn<F, T>(&self, func: F) -> Result<JoinHandle<T>, NotAccepted<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        spawn_by(func, |item| self.core.queue(None, item))
+    }
+
+    /// As [`execute`](Self::execute), but a closure that the queue refuses is given back.
+    ///
+    /// # Errors
+    /// The closure, and why the queue does not take it.
+    #[track_caller]
+    pub fn try_execute<F>(&self, func: F) -> Result<(), NotAccepted<F>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        execute_by(func, |item| self.core.queue(None, item))
+    }
+
+    /// Room for one item, if there is some now; on a queue without a bound there always is.
+    pub fn try_room(&self) -> Result<Room, Refused> {
+        if self.core.engine.is_inherited() {
+            return Err(Refused::Forked);
+        }
+        match &self.core.room {
+            Some(room) if !room.try_take() => Err(Refused::Full),
+            _ => Ok(Room::new(self)),
+        }
+    }
+
+    /// Waits for room for one item: await it in a task, or [wait](RoomWait::wait) in a thread. Waiters get room in turn, as items start or
+    /// are cancelled, and later calls do not overtake them. On a queue without a bound there always is room.
+    ///
+    /// ```
+    /// use cmwq::Workqueue;
+    ///
+    /// let queue = Workqueue::builder("blocks").max_waiting(100).build()?;
+    /// for block in 0..10_000u64 {
+    ///     // At most 100 blocks wait in memory: a slow disk slows the reader down.
+    ///     queue.room().wait()?.execute(move || drop(block.to_le_bytes()))?;
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn room(&self) -> RoomWait {
+        RoomWait {
+            queue: self.clone(),
+            place: None,
+        }
+    }
+}
+
+/// Queues `func` with `queue`, or gives it back.
+#[track_caller]
+fn spawn_by<F, T>(
+    func: F,
+    queue: impl FnOnce(Pending) -> Result<(), Refused>,
+) -> Result<JoinHandle<T>, NotAccepted<F>>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    Task::<F, T>::note_name(Location::caller());
+    let (task, handle) = Task::new(func);
+    let raw = Task::into_raw(task);
+    // SAFETY: the reference in `raw` keeps the task alive until its function has taken it over.
+    queue(unsafe { Pending::one_shot(raw) }).map_err(|why| NotAccepted {
+        why,
+        // SAFETY: the queue did not use the reference.
+        func: unsafe { Task::<F, T>::take_back(raw) },
+    })?;
+    Ok(handle)
+}
+
+/// The same for a closure without a handle.
+#[track_caller]
+fn execute_by<F>(
+    func: F,
+    queue: impl FnOnce(Pending) -> Result<(), Refused>,
+) -> Result<(), NotAccepted<F>>
+where
+    F: FnOnce() + Send + 'static,
+{
+    names::note::<F>(closure::function_of(&func), Location::caller());
+    let raw = closure::into_raw(func);
+    // SAFETY: the item exists until its function runs.
+    queue(unsafe { Pending::one_shot(raw) }).map_err(|why| NotAccepted {
+        why,
+        // SAFETY: the queue did not take it.
+        func: unsafe { closure::from_raw::<F>(raw) },
+    })
+}
+
+/// A closure that a queue did not take, and why.
+pub struct NotAccepted<F> {
+    /// Why not.
+    pub why: Refused,
+    /// The closure, which has not run.
+    pub func: F,
+}
+
+impl<F> fmt::Debug for NotAccepted<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NotAccepted")
+            .field("why", &self.why)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<F> fmt::Display for NotAccepted<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.why.fmt(f)
+    }
+}
+
+impl<F> std::error::Error for NotAccepted<F> {}
+
+/// Room for one item of a queue, which one call uses up. If it is dropped, the next waiter gets it.
+#[must_use = "room that is not used goes to the next waiter"]
+pub struct Room {
+    queue: Workqueue,
+    /// A unit that no item has yet.
+    holds: bool,
+}
+
+impl Room {
+    /// For a unit that was taken, if the queue has a bound.
+    fn new(queue: &Workqueue) -> Self {
+        Room {
+            queue: queue.clone(),
+            holds: queue.core.room.is_some(),
+        }
+    }
+
+    /// Queues an item that has this room.
+    fn queue_item(mut self, item: Pending) -> Result<(), Refused> {
+        self.holds = false;
+        let core = &self.queue.core;
+        core.queue_admitted(None, item, Admission::Has)
+    }
+
+    /// As [`Workqueue::spawn`].
+    ///
+    /// # Errors
+    /// As [`Workqueue::try_spawn`], but never [`Refused::Full`].
+    #[track_caller]
+    pub fn spawn<F, T>(self, func: F) -> Result<JoinHandle<T>, NotAccepted<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        spawn_by(func, |item| self.queue_item(item))
+    }
+
+    /// As [`Workqueue::execute`].
+    ///
+    /// # Errors
+    /// As [`Workqueue::try_execute`], but never [`Refused::Full`].
+    #[track_caller]
+    pub fn execute<F>(self, func: F) -> Result<(), NotAccepted<F>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        execute_by(func, |item| self.queue_item(item))
+    }
+
+    /// As [`Workqueue::queue`]. If the item is not accepted, the next waiter gets the room.
+    pub fn queue(self, work: &Work) -> Queued {
+        let item = match work.claim() {
+            Ok(item) => item,
+            Err(why_not) => return why_not.into(),
+        };
+        let result = self.queue_item(item);
+        if result.is_err() {
+            work.unlend();
+        }
+        result.into()
+    }
+
+    /// As [`Workqueue::queue_raw`]. If the item is not accepted, the next waiter gets the room.
+    ///
+    /// # Safety
+    /// As for [`Workqueue::queue_raw`].
+    pub unsafe fn queue_raw(self, item: NonNull<crate::item::RawWork>) -> Queued {
+        // SAFETY: by the caller's promise.
+        match unsafe { Pending::claim(item) } {
+            Ok(item) => self.queue_item(item).into(),
+            Err(why_not) => why_not.into(),
+        }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if self.holds && !self.queue.core.engine.is_inherited() {
+            self.queue.core.give_room_back();
+        }
+    }
+}
+
+impl fmt::Debug for Room {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Room")
+            .field("queue", &self.queue.name())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A wait for room: see [`Workqueue::room`]. As a future it keeps one waker, that of the last poll.
+#[must_use = "it waits when it is awaited, or by `wait`"]
+pub struct RoomWait {
+    queue: Workqueue,
+    place: Place,
+}
+
+impl RoomWait {
+    /// Waits for room. On a worker this counts as blocking.
+    ///
+    /// # Errors
+    /// [`Refused::Draining`]: the queue was, or is, drained or shut down; [`Refused::OwnItem`]: the caller is an item of this queue, whose
+    /// end may be what makes room; [`Refused::Forked`].
+    pub fn wait(self) -> Result<Room, Refused> {
+        self.wait_until(None)
+    }
+
+    /// As [`wait`](Self::wait), for at most `timeout`.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait); [`Refused::Full`]: the time is over.
+    pub fn wait_timeout(self, timeout: Duration) -> Result<Room, Refused> {
+        self.wait_until(Some(clock::deadline_after(timeout)))
+    }
+
+    fn wait_until(mut self, deadline_ns: Option<u64>) -> Result<Room, Refused> {
+        let core = &self.queue.core;
+        if core.room.is_some() && !core.engine.is_inherited() && (core.waits_here() || in_waker()) {
+            warn_once!(
+                "workqueue {}: one of its own items, or a waker of a task, waits for room in it, which might never come",
+                core.name
+            );
+            return Err(Refused::OwnItem);
+        }
+        block_on(&mut self, deadline_ns).unwrap_or(Err(Refused::Full))
+    }
+}
+
+impl Future for RoomWait {
+    type Output = Result<Room, Refused>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let RoomWait { queue, place } = self.get_mut();
+        let core = &queue.core;
+        if core.engine.is_inherited() {
+            return Poll::Ready(Err(Refused::Forked));
+        }
+        let Some(room) = &core.room else {
+            return Poll::Ready(Ok(Room::new(queue)));
+        };
+        let is_closed = || core.closed.load(Ordering::SeqCst) != 0 && !core.runs_here();
+        match room.ask(place, is_closed, context.waker()) {
+            Asked::Waits => Poll::Pending,
+            Asked::Taken => Poll::Ready(Ok(Room::new(queue))),
+            Asked::Closed => Poll::Ready(Err(Refused::Draining)),
+        }
+    }
+}
+
+impl Drop for RoomWait {
+    fn drop(&mut self) {
+        let core = &self.queue.core;
+        if let Some(room) = &core.room
+            && !core.engine.is_inherited()
+            && room.leave(&mut self.place)
+        {
+            core.give_room_back();
+        }
+    }
+}
