@@ -433,8 +433,8 @@ struct cmwq_workqueue_options {
 	const struct cmwq_threads *threads;
 	struct cmwq_group *group;           /* NULL: none. BH workqueues have none. */
 	/*
-	 * At most so many items are queued and not started; 0: no bound. Beyond it cmwq_queue_work()
-	 * returns false with errno ENOBUFS, cmwq_try_queue_work() -ENOBUFS, and
+	 * At most so many items are queued and not started; 0: no bound. Beyond it
+	 * cmwq_queue_work() returns false with errno ENOBUFS, cmwq_try_queue_work() -ENOBUFS, and
 	 * cmwq_queue_work_wait_ns() waits. Timers that fire are accepted in any case.
 	 */
 	size_t max_waiting;

@@ -263,7 +263,7 @@ fn output_that_cannot_be_written_is_an_error() {
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
         assert_eq!(said.lines().count(), 1, "{said}");
         assert!(said.contains("cannot write"), "{said}");
     };

@@ -51,11 +51,18 @@ pub(super) const PIECES: &[Piece] = &[
     line(
         "batch-accepts-the-pending",
         "a batch takes a pending item for an accepted one",
-        &[edit(
-            "workqueue/batch.rs",
-            "                Err(why_not) => {\n                    outcome.rest.push((first + index, why_not.into()));\n                    None\n                }",
-            "                Err(why_not) => {\n                    if MUTANT {\n                        outcome.accepted += 1;\n                    } else {\n                        outcome.rest.push((first + index, why_not.into()));\n                    }\n                    None\n                }",
-        )],
+        &[
+            edit(
+                "workqueue/batch.rs",
+                "                    not_claimed.push((first + index, why_not.into()));\n",
+                "                    if !MUTANT {\n                        not_claimed.push((first + index, why_not.into()));\n                    }\n",
+            ),
+            edit(
+                "workqueue/batch.rs",
+                "                outcome.accepted += claimed;\n",
+                "                outcome.accepted += if MUTANT { chunk.len() } else { claimed };\n",
+            ),
+        ],
     ),
     line(
         "chain-backwards",

@@ -105,8 +105,8 @@ pub(super) const PIECES: &[Piece] = &[
         "an item that is moved is lost if the thread of the timers cannot be created (found by exploration in this library)",
         &[edit(
             "workqueue/delayed.rs",
-            "            Err(armed) if moved => armed.enqueue_now(),",
-            "            Err(armed) if moved && !MUTANT => armed.enqueue_now(),",
+            "            Err(armed) if moved => armed.enqueue_now(admission),",
+            "            Err(armed) if moved && !MUTANT => armed.enqueue_now(admission),",
         )],
     ),
     known(

@@ -17,8 +17,8 @@ pub(super) const PIECES: &[Piece] = &[
         "a flush does not accept what was published before",
         &[edit(
             "workqueue/parts/flush.rs",
-            "            drop(pwq.pool.lock_accepting());",
-            "            if !MUTANT {\n                drop(pwq.pool.lock_accepting());\n            }",
+            "            drop(pwq.pool.lock_accepting());\n        }\n        let mut state",
+            "            if !MUTANT {\n                drop(pwq.pool.lock_accepting());\n            }\n        }\n        let mut state",
         )],
     ),
     line(
@@ -71,8 +71,8 @@ pub(super) const PIECES: &[Piece] = &[
         "a thread that flushes is not woken when its generation is complete",
         &[edit(
             "workqueue/parts/flush.rs",
-            "            self.changed.notify_all();\n        }\n    }\n}",
-            "            if !MUTANT {\n                self.changed.notify_all();\n            }\n        }\n    }\n}",
+            "            self.changed.notify_all();\n            let State",
+            "            if !MUTANT {\n                self.changed.notify_all();\n            }\n            let State",
         )],
     ),
     line(
@@ -89,8 +89,8 @@ pub(super) const PIECES: &[Piece] = &[
         "a drain looks at each pool once, and at nothing that it saw",
         &[edit(
             "workqueue/waits/draining.rs",
-            "            if let Some(seen) = at_rest(self.members())\n",
-            "            if MUTANT {\n                return;\n            }\n            if let Some(seen) = at_rest(self.members())\n",
+            "        let Some(seen) = at_rest(self.members()) else {\n",
+            "        if MUTANT {\n            return true;\n        }\n        let Some(seen) = at_rest(self.members()) else {\n",
         )],
     ),
     line(

@@ -77,6 +77,9 @@ impl PoolGuard<'_> {
         let pwq = &self.pwqs[location.pwq()];
         let ordered = pwq.traits.ordered.then(|| pwq.owner.front.clone());
         let waiters = self.awaited.remove(&item.address()).unwrap_or_default();
+        // Before it leaves the flight: the pool workqueue may go with its last item.
+        self.pwqs[location.pwq()].times.forget(item.address());
+        self.leave_room(location.pwq());
         // A staged item is in no count.
         if location.list != ListKind::Staged {
             let active = u32::from(location.list != ListKind::Inactive);
@@ -84,8 +87,6 @@ impl PoolGuard<'_> {
             self.after(location.pwq(), pending.colour(), ended);
         }
         self.all_done(waiters);
-        self.pwqs[location.pwq()].times.forget(item.address());
-        self.leave_room(location.pwq());
         Some((pending, ordered))
     }
 
