@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::common::{Client, Deadline, Dir, pattern};
 use crate::served::key_file;
@@ -145,10 +146,20 @@ fn requests_and_those_that_were_no_items_are_counted_in_state_and_metrics() {
             client.read(512 * sector, 512).unwrap();
         }
         let mut control = control(&served.endpoint());
-        let counters = control.state().unwrap().counters;
-        let named = |name: &str| counters.iter().find(|counter| counter.name == name);
-        let [all, inline] =
-            ["nbd_requests", "nbd_requests_inline"].map(|name| named(name).expect(name).value);
+        let mut counted = || {
+            let counters = control.state().unwrap().counters;
+            let named = |name: &str| counters.iter().find(|counter| counter.name == name);
+            ["nbd_requests", "nbd_requests_inline"].map(|name| named(name).expect(name).value)
+        };
+        // A request is counted after its reply.
+        let until = Instant::now() + Duration::from_secs(60);
+        let [all, inline] = loop {
+            let counted = counted();
+            if counted[0] >= 100 || Instant::now() > until {
+                break counted;
+            }
+            std::thread::yield_now();
+        };
         assert_eq!(
             (all, inline > 0),
             (100, which == "short"),
