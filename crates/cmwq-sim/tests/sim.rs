@@ -433,7 +433,8 @@ fn a_rate_that_goes_on_changing_is_not_steady_and_one_that_stays_is() {
         let table = table(&[&machine, &more[..]].concat());
         table["rows"][0]["is_steady"].as_bool().unwrap()
     };
-    assert!(steady("window", "20000"));
+    // What arrives sets this rate; windows of 20 us items swing by more than the tolerance.
+    assert!(steady("open-30", "20000"));
     // In half of the windows all issuers are at work, in the others one.
     assert!(!steady("moving", "20000"));
 }
