@@ -291,7 +291,7 @@ impl RoomWait {
     ///
     /// # Errors
     /// [`Refused::Draining`]: the queue was, or is, drained or shut down; [`Refused::OwnItem`]: the caller is an item of this queue, whose
-    /// end may be what makes room; [`Refused::Forked`].
+    /// end may be what makes room, or the queue is full and its items wait for the caller's place in their group; [`Refused::Forked`].
     pub fn wait(self) -> Result<Room, Refused> {
         self.wait_until(None)
     }
@@ -312,6 +312,12 @@ impl RoomWait {
                 core.name
             );
             return Err(Refused::OwnItem);
+        }
+        if core.room.is_some() && core.waits_for_caller() {
+            return self.queue.try_room().map_err(|why| match why {
+                Refused::Full => Refused::OwnItem,
+                other => other,
+            });
         }
         block_on(&mut self, deadline_ns).unwrap_or(Err(Refused::Full))
     }
