@@ -7,6 +7,7 @@ use crate::pool::{Asked, Place, in_waker};
 use crate::sys::atomic::Ordering;
 use crate::sys::{clock, names};
 use crate::trace::warn_once;
+use crate::workqueue::parts::attrs::clamp_max_waiting;
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::parts::flush::wake;
 use crate::workqueue::queue::Workqueue;
@@ -25,7 +26,7 @@ impl WqCore {
     pub(crate) fn set_max_waiting(&self, max_waiting: usize) -> Result<(), Error> {
         self.engine.must_be_ours()?;
         let room = self.room.as_ref().ok_or(Error::NoMaxWaiting)?;
-        room.set_bound(max_waiting);
+        room.set_bound(clamp_max_waiting(&self.name, max_waiting));
         wake(room.serve());
         Ok(())
     }
@@ -46,7 +47,8 @@ impl Workqueue {
         self.core.room.as_ref().map(|room| room.bound())
     }
 
-    /// Changes the bound. After lowering it, items that wait stay; raising it lets waiters for room continue, in turn. 0 is taken for 1.
+    /// Changes the bound. After lowering it, items that wait stay; raising it lets waiters for room continue, in turn. 0 is taken for 1, with a
+    /// warning.
     ///
     /// # Errors
     /// [`Error::NoMaxWaiting`] if the queue was built without a bound; [`Error::Forked`].
