@@ -83,7 +83,4 @@ pub(crate) use submit::spawn_history::Granted;
 pub(crate) use task::current::Current;
 pub(crate) use task::current::{current, is_on_stack};
 pub use task::current::{current_is_mem_reclaim, current_is_rescuer, current_work};
-#[cfg(not(cmwq_loom))]
-pub(crate) use wake::deferred::entry_of;
 pub(crate) use wake::deferred::in_waker;
-pub(crate) use wake::last_cpu::note as note_last_cpu;

@@ -4,10 +4,9 @@
 use super::block::BlockGuard;
 use crate::item::Completion;
 use crate::pool::submit::{producer, spawn_history};
-use crate::pool::wake::last_cpu;
 use crate::sys::local::thread_local;
 use crate::sys::spin::SpinBudget;
-use crate::sys::{clock, cpu, park};
+use crate::sys::{clock, park};
 use std::time::Duration;
 
 thread_local! {
@@ -37,14 +36,11 @@ impl Completion {
         // The last spawned item may complete this.
         spawn_history::let_go();
         producer::wait_begins();
-        if producer::has_backlog() {
-            // If items wait for CPUs, a spinning waiter holds a CPU that they need, and the system moves no thread to a CPU in use. The worker that
-            // completes this may leave the wake-up to a worker of this CPU.
-            if let Some(cpu) = cpu::current() {
-                last_cpu::note(std::ptr::from_ref(self.word()).addr(), cpu);
-            }
-        } else if SPIN_BUDGET
-            .with(|spin_budget| spin_budget.wait_until(deadline_ns, || self.try_wait()))
+        // If items wait for CPUs, a spinning waiter holds a CPU that they need, and the system moves no thread to a CPU in use.
+        let spins = !producer::has_backlog();
+        if spins
+            && SPIN_BUDGET
+                .with(|spin_budget| spin_budget.wait_until(deadline_ns, || self.try_wait()))
         {
             producer::wait_ends();
             return true;

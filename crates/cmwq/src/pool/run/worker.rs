@@ -165,7 +165,7 @@ impl Pool {
                 handle.ends.store(true, Ordering::Relaxed);
             }
             let took_ns = size.learn();
-            self.pending_wakeups.wake_if_expired(&self.attrs.cpus);
+            self.pending_wakeups.wake_if_expired();
             let mut guard = self.lock_after_run();
             // Items of a batch are short: the worker has measured single ones.
             if let Some(took_ns) = took_ns {

@@ -10,9 +10,6 @@
 //! much behind sets a first delay ([`begin`](PendingWakeups::begin)), and one that finds nothing waiting takes it back. The monitor's delay stays for the first few ticks at which no CPU is in demand. A worker that finds
 //! nothing to do wakes all, so a long delay leaves no CPU idle.
 //!
-//! A little before the delay expires a sleeper is woken by a worker on the CPU that the sleeper [parked](last_cpu) on, which costs a fraction of a
-//! wake-up across CPUs. If none has come by until it expires, or if that is no CPU of the pod, any worker wakes it.
-//!
 //! **Invariant.** An entered sleeper is woken: by the worker that entered it, after its item, if that worker finds nothing to do or if the wake-up is
 //! expired; before that worker declares that it blocks; by another worker that finds it expired; and, if all of them are in items that do not end, by
 //! the monitor at its first tick at which it has expired. So it does not matter what the rest of the item does, nor what the item behind it waits for.
@@ -33,13 +30,11 @@
 //! A thread that polls a handle calls the wakers that are entered: it runs tasks, and need not be woken for each of them.
 #![allow(unsafe_code)]
 
-use super::last_cpu;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU64};
 use crate::sys::atomic::{self, AtomicU32, AtomicUsize, Ordering};
 use crate::sys::bell::Ringer;
 use crate::sys::local::thread_local;
-use crate::sys::{clock, cpu, park};
-use crate::topology::CpuSet;
+use crate::sys::{clock, park};
 use crate::trace::{Callee, Foreign};
 use std::cell::Cell;
 use std::task::Waker;
@@ -52,9 +47,6 @@ const LATEST_NS: u64 = 500_000;
 const WORTH_NS: u64 = 15_000;
 /// If items end more rarely, sleepers are woken at once: workers come by too rarely to find expired wake-ups.
 const OFTEN_NS: u64 = 50_000;
-/// So long before a wake-up expires a worker on the sleeper's CPU does it already, but at the earliest after half of the delay: more than the time
-/// between two items of a worker if items end often.
-const NEAR_NS: u64 = 60_000;
 /// In a delay that a lock holder has set, not the monitor.
 const PROMPT: u64 = 1;
 
@@ -239,32 +231,12 @@ impl PendingWakeups {
         all
     }
 
-    /// For a worker of a pod with these CPUs that has ended an item.
+    /// For a worker that has ended an item.
     #[inline]
-    pub(in crate::pool) fn wake_if_expired(&self, pod: &CpuSet) {
-        if !self.is_any() {
-            return;
-        }
-        let within_ns = self.within_ns.load(Ordering::Relaxed);
-        if within_ns == 0 {
-            // Deferring is forbidden: no worker may come by on the other CPUs.
-            return self.wake_all();
-        }
-        match due(self.entered_for_ns(), within_ns) {
-            Due::None => {}
-            Due::Near => self.wake_near(pod),
-            Due::All => self.wake_entered(),
-        }
-    }
-
-    /// Wakes the sleepers of the caller's CPU, and those on whose CPUs no worker will come by. The others stay entered.
-    #[cold]
-    fn wake_near(&self, pod: &CpuSet) {
-        let here = cpu::current();
-        let others = |there: usize| Some(there) != here && pod.contains(there);
-        if self.wake_those(|word| !last_cpu::of(word).is_some_and(others)) {
-            // None is left, or one was entered meanwhile, which is then woken early.
-            self.wake_entered();
+    pub(in crate::pool) fn wake_if_expired(&self) {
+        // A delay of 0: deferring is forbidden, and no worker may come by on the other CPUs.
+        if self.is_any() && self.entered_for_ns() >= self.within_ns.load(Ordering::Relaxed) {
+            self.wake_all();
         }
     }
 
@@ -353,23 +325,6 @@ fn backlog(pool: u32) -> &'static AtomicBool {
 
 pub(in crate::pool) fn has_backlog(pool: u32) -> bool {
     backlog(pool).load(Ordering::Relaxed)
-}
-
-/// Whom a worker wakes that has ended an item.
-#[derive(Debug, PartialEq)]
-enum Due {
-    None,
-    /// The sleepers of its CPU.
-    Near,
-    All,
-}
-
-fn due(entered_for_ns: u64, within_ns: u64) -> Due {
-    match within_ns.saturating_sub(entered_for_ns) {
-        0 => Due::All,
-        left_ns if left_ns <= NEAR_NS.min(within_ns / 2) => Due::Near,
-        _ => Due::None,
-    }
 }
 
 /// How long a wake-up may wait if so many items are `in_flight`: queued, or about to be by those who are woken.

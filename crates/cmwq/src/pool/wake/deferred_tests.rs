@@ -1,7 +1,6 @@
 //! Which wake-ups are deferred, and for how long.
 
 use super::*;
-use crate::sys::thread;
 
 #[test]
 fn threads_are_told_by_its_number_whether_a_pool_has_a_backlog() {
@@ -17,37 +16,27 @@ fn threads_are_told_by_its_number_whether_a_pool_has_a_backlog() {
     assert!(!has_backlog(POOL));
 }
 
-/// No thread sleeps on these words, though their last-CPU hints say so: waking them wakes none.
+/// No thread sleeps on these words.
 #[test]
-fn those_near_are_told_first_and_no_others_but_where_no_worker_comes() {
+fn who_is_entered_is_woken_when_the_delay_is_over_or_deferring_is_forbidden() {
     let pending_wakeups = PendingWakeups::default();
-    pending_wakeups.within_ns.store(1, Ordering::Relaxed);
-    let words = [AtomicU32::new(1), AtomicU32::new(1), AtomicU32::new(1)];
-    let [near, far, outside] = [0, 1, 2].map(|at: usize| std::ptr::from_ref(&words[at]).addr());
-    let here = cpu::current().unwrap_or(0);
-    let (there, elsewhere) = (here + 1, here + 2);
-    thread::bind_current(&CpuSet::from_iter([here])).expect("it runs there");
-    let pod = CpuSet::from_iter([here, there]);
-    let enter = |word, cpu| {
-        last_cpu::note(word, cpu);
-        assert!(pending_wakeups.enter(word));
-    };
+    let words = [AtomicU32::new(1), AtomicU32::new(1)];
+    let [one, other] = [0, 1].map(|at: usize| std::ptr::from_ref(&words[at]).addr());
     let entered = || pending_wakeups.entered();
-    enter(far, there);
-    enter(outside, elsewhere);
-    let near_only = |word: usize| last_cpu::of(word) == Some(here);
-    assert!(!pending_wakeups.wake_those(near_only));
-    assert_eq!(entered(), [far, outside]);
-    enter(near, here);
-    pending_wakeups.wake_near(&pod);
-    assert_eq!(entered(), [far]);
-    assert!(pending_wakeups.is_any());
-    pending_wakeups.wake_entered();
+    pending_wakeups.within_ns.store(u64::MAX, Ordering::Relaxed);
+    assert!(pending_wakeups.enter(one) && pending_wakeups.enter(other));
+    pending_wakeups.wake_if_expired();
+    assert_eq!(entered(), [one, other]);
+    pending_wakeups.within_ns.store(1, Ordering::Relaxed);
+    pending_wakeups.since_ns.store(0, Ordering::Relaxed);
+    pending_wakeups.wake_if_expired();
     assert!(entered().is_empty() && !pending_wakeups.is_any());
     // Entered by a worker that had read that it may: the next worker that ends an item wakes all.
-    enter(far, there);
+    pending_wakeups.within_ns.store(1, Ordering::Relaxed);
+    assert!(pending_wakeups.enter(one));
+    pending_wakeups.since_ns.store(u64::MAX, Ordering::Relaxed);
     pending_wakeups.within_ns.store(0, Ordering::Relaxed);
-    pending_wakeups.wake_if_expired(&pod);
+    pending_wakeups.wake_if_expired();
     assert!(entered().is_empty() && !pending_wakeups.is_any());
 }
 
@@ -73,17 +62,6 @@ fn the_monitor_leaves_those_who_have_not_expired_to_workers() {
     enter(u64::MAX);
     look(0);
     assert!(!pending_wakeups.is_any(), "there is no backlog any more");
-}
-
-/// Where no worker runs on the sleeper's CPU, the delay must not be longer than the backlog lasts.
-#[test]
-fn workers_near_wake_before_the_delay_expires_and_all_others_when_it_does() {
-    let due = |us: u64| due(us * 1000, 300_000);
-    assert_eq!([0, 239].map(due), [Due::None, Due::None]);
-    assert_eq!([240, 299].map(due), [Due::Near, Due::Near]);
-    assert_eq!([300, 1000].map(due), [Due::All, Due::All]);
-    let short = |us: u64| super::due(us * 1000, 20_000);
-    assert_eq!([9, 10, 20].map(short), [Due::None, Due::Near, Due::All]);
 }
 
 #[test]

@@ -2,5 +2,4 @@
 
 pub(in crate::pool) mod crowding;
 pub(in crate::pool) mod deferred;
-pub(in crate::pool) mod last_cpu;
 pub(in crate::pool) mod placement;

@@ -13,3 +13,9 @@ pub(crate) fn set(tid: i32, is_short: bool) -> io::Result<()> {
         .then_some(())
         .ok_or_else(|| io::ErrorKind::NotFound.into())
 }
+
+/// Unit tests run outside a machine.
+#[cfg(all(test, not(cmwq_loom)))]
+pub(crate) fn of(_tid: i32) -> Option<u64> {
+    None
+}

@@ -164,7 +164,6 @@ impl<T> CompletionQueue<T> {
         if self.inner.is_inherited() {
             return true;
         }
-        self.note_last_cpu();
         let mut owners = self.inner.owners.lock();
         if !owners.ready.is_empty() || !self.inner.posts.arm(FD) {
             return false;
@@ -173,17 +172,6 @@ impl<T> CompletionQueue<T> {
             owners.armed += 1;
         }
         true
-    }
-
-    /// Notes the owner's CPU: a worker that defers the wake-up leaves it to a worker on that CPU.
-    fn note_last_cpu(&self) {
-        #[cfg(not(cmwq_loom))]
-        if let Some(bell) = &self.bell
-            && pool::has_backlog()
-            && let Some(cpu) = crate::sys::cpu::current()
-        {
-            pool::note_last_cpu(pool::entry_of(bell.ringer()), cpu);
-        }
     }
 
     /// Appends up to `max` entries to `entries`, oldest first, and returns how many. Does not wait. Afterwards this owner is not armed.
@@ -282,8 +270,6 @@ impl<T> CompletionQueue<T> {
         if !pool::has_backlog() {
             let has_some = || self.inner.posts.has_entries();
             SPIN_BUDGET.with(|budget| budget.wait_until(deadline_ns, has_some));
-        } else if let Some(cpu) = crate::sys::cpu::current() {
-            pool::note_last_cpu(std::ptr::from_ref(&self.inner.epoch).addr(), cpu);
         }
         let mut blocked = None;
         loop {
