@@ -71,7 +71,6 @@ compile_error!(
     "cmwq needs a 64-bit target: the state of a work item and the address of its function share words of 64 bits"
 );
 
-pub mod affinity;
 mod engine;
 mod error;
 mod inspect;
@@ -83,6 +82,9 @@ mod timer;
 pub mod topology;
 mod trace;
 mod workqueue;
+
+#[doc(inline)]
+pub use cmwq_topology::affinity;
 
 pub use engine::{CpuLimit, Engine, EngineBuilder, IssuerGuard};
 pub use error::{Error, FlushError, Refused};

@@ -12,8 +12,7 @@ use crate::sys::atomic::plain::AtomicU64;
 use crate::sys::fork::{self, Held, ProcessLock};
 use crate::sys::park::Parker;
 use crate::sys::sync::Mutex;
-use crate::sys::{clock, thread};
-use crate::topology::process_cpus;
+use crate::sys::{clock, cpu, thread};
 use crate::trace::foreign::dispose_elsewhere;
 use crate::trace::new_reporter;
 use std::io;
@@ -188,7 +187,7 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
 
     fn start(&'static self) -> io::Result<()> {
         // Not bound to the CPU of the issuer that arms the first timer.
-        let cpus = process_cpus().ok();
+        let cpus = cpu::process_cpus().ok();
         let cpus = cpus.map_or_else(thread::current_binding, Ok)?;
         let reporter = new_reporter();
         reporter.ensure_started("cmwq-t-reporter", &cpus)?;
