@@ -3,15 +3,18 @@
 //! Read as text: `use` declarations and paths that begin with `crate`, `super` or a child module, in the sources without their tests. A path is followed through re-exports to the file that defines what it names. A file that declares modules and re-exports
 //! only (a facade) depends on nothing.
 //!
-//! Foreign code, which is code of the program, is called in one place (`layers/foreign.rs`).
+//! Foreign code, which is code of the program, is called in one place (`layers/foreign.rs`). No two types have one name (`layers/names.rs`), and
+//! every constant of tuning is in the table of its folder (`layers/constants.rs`).
 //!
 //! Seen to fail: with `use crate::engine::Engine;` in `pool/state/pool.rs` (an import that runs up), with `use super::settle;` in
 //! `pool/lock/guard.rs` (a circle), with a thirteenth file in a folder, with a file of 501 lines, with a `snapshot.rs.orig` beside the sources,
 //! with `std::panic::catch_unwind` in `workqueue/scope.rs`, and with a handler kept as `Arc<dyn Fn(&str)>` in `trace/warning.rs`.
 
 mod layers {
+    mod constants;
     mod foreign;
     pub(crate) mod graph;
+    mod names;
     pub(crate) mod source;
 }
 
@@ -118,6 +121,11 @@ fn complaints(layers: &[&str], sources: &Sources) -> Vec<String> {
         .iter()
         .map(|(file, to)| (file.as_str(), to.keys().map(String::as_str).collect()))
         .collect();
+    for (file, path) in sources.ways_up() {
+        wrong.push(format!(
+            "{file} names {path}, which a module above it re-exports: name where it is defined"
+        ));
+    }
     for circle in circles(&edges) {
         wrong.push(format!("a circle of files: {}", circle.join(", ")));
     }

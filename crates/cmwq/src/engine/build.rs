@@ -4,7 +4,6 @@ use super::all;
 use super::builder::EngineBuilder;
 use super::core::{Engine, EngineCore, PoolTable};
 use super::parameters::read_variables;
-use crate::affinity::{AffinityScope, DEFAULT_SHARD_SIZE, effective_shard_size};
 use crate::engine::parts::cpus::{Cpus, Set};
 use crate::engine::parts::limit::{CpuLimit, Limit};
 use crate::engine::parts::watchdog::{self, Watchdog};
@@ -20,6 +19,7 @@ use crate::sys::{clock, cpu};
 use crate::sys::{fork::Side, thread};
 use crate::topology::{CpuSet, Topology};
 use crate::trace::{warn, warn_once};
+use cmwq_topology::affinity::{AffinityScope, DEFAULT_SHARD_SIZE, effective_shard_size};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 

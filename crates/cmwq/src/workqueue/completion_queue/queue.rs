@@ -27,7 +27,7 @@ pub struct Completed<T> {
 }
 
 /// What owners and posters share.
-pub(in crate::workqueue) struct Inner<T> {
+pub(in crate::workqueue) struct CompletionQueueState<T> {
     /// Posters write to it.
     pub(in crate::workqueue) posts: CachePadded<Posts<Completed<T>>>,
     /// The futex word of threads in `wait`: it grows with each signal.
@@ -56,9 +56,9 @@ pub(in crate::workqueue) struct Owners<T> {
     pub(in crate::workqueue) sleeping: usize,
 }
 
-impl<T> Inner<T> {
+impl<T> CompletionQueueState<T> {
     pub(in crate::workqueue) fn new(ringer: Option<Ringer>, capacity: Option<usize>) -> Self {
-        Inner {
+        CompletionQueueState {
             posts: CachePadded::new(Posts::new()),
             epoch: AtomicU32::new(0),
             ringer,
@@ -136,7 +136,7 @@ impl<T> Inner<T> {
     }
 }
 
-impl<T> Inner<T> {
+impl<T> CompletionQueueState<T> {
     /// Wakes all owners that await an entry. With the lock, and not only if a flag says that there are some: an owner that comes to the
     /// lock after this poster finds the mark gone that the poster has taken before.
     fn wake_tasks(&self) {
@@ -201,7 +201,7 @@ impl<T> fmt::Debug for CompletionQueueBuilder<T> {
 }
 
 /// Posts to a [`CompletionQueue`](crate::CompletionQueue): from reusable items, or from any other code. May be cloned freely.
-pub struct Poster<T>(pub(in crate::workqueue) Arc<Inner<T>>);
+pub struct Poster<T>(pub(in crate::workqueue) Arc<CompletionQueueState<T>>);
 
 /// Why an entry was not posted. It returns the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,7 +212,7 @@ pub enum NotPosted<T> {
     Closed(T),
 }
 
-impl<T> Inner<T> {
+impl<T> CompletionQueueState<T> {
     /// See [`Poster::post`].
     pub(in crate::workqueue) fn post_value(
         &self,

@@ -1,7 +1,7 @@
 //! The submitter's side: items that post their results.
 
-use super::queue::{FULL, Inner};
-use super::{Completed, CompletionQueue};
+use super::owner::CompletionQueue;
+use super::queue::{Completed, CompletionQueueState, FULL};
 use crate::error::Refused;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::fence;
@@ -45,7 +45,7 @@ struct RunsHere {
 }
 
 impl RunsHere {
-    fn begin<T>(inner: Option<&Arc<Inner<T>>>) -> Self {
+    fn begin<T>(inner: Option<&Arc<CompletionQueueState<T>>>) -> Self {
         let queue = inner.map_or(0, |inner| Arc::as_ptr(inner).addr());
         let outer = ITEMS_HERE.get();
         let here = if outer.0 == queue { outer.1 + 1 } else { 1 };
@@ -60,7 +60,7 @@ impl Drop for RunsHere {
     }
 }
 
-impl<T> Inner<T> {
+impl<T> CompletionQueueState<T> {
     /// Whether the calling thread runs items of this queue.
     pub(in crate::workqueue) fn has_items_here(self: &Arc<Self>) -> bool {
         ITEMS_HERE.get().0 == Arc::as_ptr(self).addr()
@@ -83,7 +83,7 @@ impl<T> Inner<T> {
 /// Reserved capacity for the entry of an item, returned if the item is dropped without having run.
 struct Ticket<T> {
     /// `None`: the capacity has passed to the entry.
-    inner: Option<Arc<Inner<T>>>,
+    inner: Option<Arc<CompletionQueueState<T>>>,
     token: u64,
 }
 
