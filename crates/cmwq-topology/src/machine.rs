@@ -1,8 +1,8 @@
 //! The machine: its CPUs, and what they share.
 
-use crate::CpuSet;
 use crate::assumed::Assumption;
 use crate::caches::cut_at_nodes;
+use crate::cpuset::CpuSet;
 use crate::error::TopologyError;
 use crate::partition::disjoint;
 use std::ffi::OsStr;

@@ -1,6 +1,6 @@
 //! How far apart two CPUs are.
 
-use crate::Topology;
+use crate::machine::Topology;
 
 /// What two CPUs share at the nearest, from near to far. Shards are not part of it: see [`Pods`](super::Pods).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,7 +1,8 @@
 //! [`Pods`]: a machine cut by one affinity scope.
 
 use super::scope::{AffinityScope, Cut, Key};
-use crate::{CpuSet, Topology};
+use crate::cpuset::CpuSet;
+use crate::machine::Topology;
 use std::collections::BTreeMap;
 
 /// The CPUs that share a worker pool under one affinity scope.

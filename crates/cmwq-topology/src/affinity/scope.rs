@@ -1,7 +1,7 @@
 //! [`AffinityScope`]: the rule that cuts a machine into pods.
 
 use super::shard::shards_of_cpus;
-use crate::Topology;
+use crate::machine::Topology;
 use std::cell::OnceCell;
 use std::fmt;
 use std::str::FromStr;

@@ -1,6 +1,7 @@
 //! How a last-level cache is cut into shards of cores.
 
-use crate::{CpuSet, Topology};
+use crate::cpuset::CpuSet;
+use crate::machine::Topology;
 
 /// Default number of cores in a shard, about: the kernel's default for `cache_shard_size`.
 pub const DEFAULT_SHARD_SIZE: usize = 8;

@@ -5,10 +5,10 @@ mod text;
 
 use self::indexes::Indexes;
 use self::text::{Description, Kind, Level, parse_description, refuse};
-use crate::Topology;
 use crate::caches::assumed_caches;
 use crate::cpuset::{CpuSet, MAX_CPUS};
 use crate::error::TopologyError;
+use crate::machine::Topology;
 
 impl Topology {
     /// Builds the machine that `text` describes in hwloc's synthetic syntax: levels from the outermost to the innermost, each with the

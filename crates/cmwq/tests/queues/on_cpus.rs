@@ -179,7 +179,8 @@ fn an_engine_mixes_kinds_of_cores_only_when_it_is_told_to() {
     let first_pod = |mix| {
         let builder = Engine::builder().topology(machine.clone());
         let builder = builder.cache_shard_size(16).mix_core_kinds(mix);
-        let pods = builder.build().unwrap().pods(AffinityScope::CacheShard);
+        let engine = builder.build().unwrap();
+        let pods = engine.pods(AffinityScope::CacheShard);
         pods.pods()[0].cpus.to_string()
     };
     assert_eq!(
