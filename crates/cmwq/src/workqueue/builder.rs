@@ -7,7 +7,7 @@ use crate::pool::WorkerThreads;
 use crate::topology::CpuSet;
 use crate::trace::warn_once;
 use crate::workqueue::parts::attrs::{
-    HIGHPRI_NICE, NAME_MAX, WQ_DFL_ACTIVE, WorkqueueAttrs, clamp_max_active,
+    HIGHPRI_NICE, NAME_MAX, WQ_DFL_ACTIVE, WorkqueueAttrs, clamp_max_active, clamp_max_waiting,
 };
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::parts::group::ConcurrencyGroup;
@@ -166,8 +166,8 @@ impl WorkqueueBuilder {
     }
 
     /// At most so many items wait: queued and not started. A further one is refused as [full](crate::Refused::Full);
-    /// [`Workqueue::try_spawn`] gives the closure back, and [`Workqueue::room`] waits for room, in a thread or a task. At least 1. Default: no
-    /// bound.
+    /// [`Workqueue::try_spawn`] gives the closure back, and [`Workqueue::room`] waits for room, in a thread or a task. At least 1: 0 is taken for 1, with a
+    /// warning. Default: no bound.
     ///
     /// Items that a timer holds do not wait yet; when the timer fires they are accepted in any case, beyond the bound if need be. The queue
     /// counts each item by itself, on a line that all its issuers share, and its items do not run in batches: for items of less than a
@@ -239,6 +239,9 @@ impl WorkqueueBuilder {
             (_, 0) => WQ_DFL_ACTIVE,
             (_, wanted) => clamp_max_active(&self.name, wanted),
         };
+        flags.max_waiting = flags
+            .max_waiting
+            .map(|wanted| clamp_max_waiting(&self.name, wanted));
         engine.service().ensure_started().map_err(Error::Thread)?;
         let name = cut_name(self.name);
         let limits = Limits::new(&engine, kind, &self.attrs, max_active, self.group);

@@ -3,18 +3,19 @@
 
 use super::posts::{FD, Marks, Posted, Posts, THREAD};
 use crate::pool::Pool;
-use crate::sys::atomic::plain::AtomicUsize;
+use crate::sys::atomic::plain::{AtomicU64, AtomicUsize};
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::bell::Ringer;
 use crate::sys::sync::Mutex;
 use crate::sys::{fork, park};
 use crate::trace::Foreign;
+use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::task::join_error::JoinError;
 use crossbeam_utils::CachePadded;
 use std::collections::VecDeque;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 
 /// The entry for each item that an owner of a [`CompletionQueue`](crate::CompletionQueue) drains.
@@ -44,6 +45,12 @@ pub(in crate::workqueue) struct CompletionQueueState<T> {
     pub(in crate::workqueue) owners: Mutex<Owners<T>>,
     /// The wakers of owners that await an entry, each with the owner's number. A poster takes this lock only to signal.
     pub(in crate::workqueue) tasks: Mutex<Vec<(u64, Foreign<Waker>)>>,
+    /// Posters that are not items.
+    pub(in crate::workqueue) posters: AtomicUsize,
+    /// The queues that items were submitted to.
+    pub(in crate::workqueue) queues: Mutex<Vec<Weak<WqCore>>>,
+    /// The serial of the last one of them; 0: there is none.
+    pub(in crate::workqueue) last_queue: AtomicU64,
 }
 
 /// The state that owners share. No poster takes its lock.
@@ -75,6 +82,9 @@ impl<T> CompletionQueueState<T> {
                 sleeping: 0,
             }),
             tasks: Mutex::new(Vec::new()),
+            posters: AtomicUsize::new(0),
+            queues: Mutex::new(Vec::new()),
+            last_queue: AtomicU64::new(0),
         }
     }
 
@@ -201,7 +211,7 @@ impl<T> fmt::Debug for CompletionQueueBuilder<T> {
 }
 
 /// Posts to a [`CompletionQueue`](crate::CompletionQueue): from reusable items, or from any other code. May be cloned freely.
-pub struct Poster<T>(pub(in crate::workqueue) Arc<CompletionQueueState<T>>);
+pub struct Poster<T>(Arc<CompletionQueueState<T>>);
 
 /// Why an entry was not posted. It returns the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -244,6 +254,11 @@ impl<T> CompletionQueueState<T> {
 }
 
 impl<T> Poster<T> {
+    pub(in crate::workqueue) fn of(inner: &Arc<CompletionQueueState<T>>) -> Self {
+        inner.posters.fetch_add(1, Ordering::Relaxed);
+        Poster(inner.clone())
+    }
+
     /// Posts a token and a result. What the caller did before is visible to the owner that drains it.
     ///
     /// Makes no system call unless it is the first post after an owner has [armed](crate::CompletionQueue::arm) or gone to sleep in
@@ -259,7 +274,14 @@ impl<T> Poster<T> {
 
 impl<T> Clone for Poster<T> {
     fn clone(&self) -> Self {
-        Poster(self.0.clone())
+        Poster::of(&self.0)
+    }
+}
+
+impl<T> Drop for Poster<T> {
+    fn drop(&mut self) {
+        // Release: an owner that finds it gone finds what it has posted.
+        self.0.posters.fetch_sub(1, Ordering::Release);
     }
 }
 
