@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// In the order in which they are published.
-const PUBLISHED: [&str; 6] = [
+const PUBLISHED: [&str; 7] = [
+    "cmwq-topology",
     "cmwq",
     "cmwq-control",
     "cmwq-command",

@@ -1,8 +1,8 @@
 //! One error type for building and changing: each value says what was wrong and what is allowed.
 #![forbid(unsafe_code)]
 
-use crate::affinity::AffinityScope;
 use crate::topology::TopologyError;
+use cmwq_topology::affinity::AffinityScope;
 use std::{fmt, io};
 
 /// Why an engine or a workqueue could not be built or changed.

@@ -14,23 +14,33 @@
 //!
 //! # Where to look
 //!
-//! - Queue an item: [`Workqueue::spawn`] (a closure and its result), [`Workqueue::queue`] (a reusable [`Work`]),
-//!   [`Workqueue::queue_embedded`] (an [item](EmbeddedWork) that is a field of the program's own struct), [`Workqueue::queue_raw`] (the
-//!   caller's own memory). Wait for it: [`JoinHandle`], [`Completion`], [`Workqueue::flush`], [`Workqueue::drain`].
-//! - In asynchronous code: await a [`JoinHandle`], [`Workqueue::flush_async`], [`Workqueue::shutdown`]; a [`JoinSet`] hands out results as items end.
-//! - Many at once: [`Workqueue::queue_batch`], [`Workqueue::execute_batch`], [`Workqueue::spawn_batch`]. Items that borrow, and parallel
-//!   loops: [`scope()`], [`Workqueue::for_each_chunk`].
-//! - Wait in an event loop (epoll, tokio, libuv): [`CompletionQueue`]. Wake tasks from a program's own handles: [`wake_deferred`].
-//! - Where items run: [`WorkqueueAttrs`] and [`AffinityScope`](affinity::AffinityScope).
-//! - How many may wait: [`WorkqueueBuilder::max_waiting`], [`Workqueue::try_spawn`], [`Workqueue::room`].
-//! - How many at a time: [`WorkqueueBuilder::max_active`], [`WorkqueueBuilder::ordered`], [`ConcurrencyGroup`] for several queues.
-//! - The threads that run items: [`WorkerThreads`].
-//! - Other kinds of queues: [`WorkqueueBuilder::per_cpu`], [`WorkqueueBuilder::bh`], and the queues of every process: [`SystemWorkqueue`].
-//! - When resources are short: [`WorkqueueBuilder::mem_reclaim`]. Freezing: [`Engine::freeze_workqueues_begin`].
-//! - The machine, or the description of another one: [`topology`], [`Engine`], [`EngineBuilder`].
-//! - How long items wait and run: [`QueueState::times`](observe::QueueState::times).
-//! - What has happened so far: [`Engine::stats`], [`set_warning_handler`]. What is busy: [`Engine::dump`],
-//!   [`set_report_handler`].
+//! What a service needs first, in the order in which most come to need it:
+//!
+//! 1. A queue: [`Workqueue::builder`], the [`WorkqueueBuilder`], and [`SystemWorkqueue`] for the queues of every process.
+//! 2. A closure: [`Workqueue::spawn`] returns a [`JoinHandle`], which is joined or awaited; [`Workqueue::execute`] returns nothing and costs
+//!    less. A [`JoinSet`] hands out results as closures end.
+//! 3. An item that is queued again and again without an allocation: [`Work`] and [`Workqueue::queue`]. One that is a field of the program's
+//!    own struct: [`EmbeddedWork`] and [`Workqueue::queue_embedded`]. Later, or again and again: [`DelayedWork`].
+//! 4. Waiting: [`Completion`], [`Workqueue::flush`], [`Workqueue::drain`]; as futures [`Workqueue::flush_async`] and [`Workqueue::shutdown`].
+//! 5. How many run and wait: [`WorkqueueBuilder::max_active`], [`WorkqueueBuilder::ordered`], [`WorkqueueBuilder::max_waiting`] with
+//!    [`Workqueue::try_spawn`] and [`Workqueue::room`]; [`ConcurrencyGroup`] for several queues.
+//! 6. Items that borrow, and parallel loops: [`scope()`], [`Workqueue::for_each_chunk`].
+//! 7. Results in an event loop (epoll, tokio, libuv): [`CompletionQueue`].
+//! 8. Many at once: [`Workqueue::queue_batch`], [`Workqueue::execute_batch`], [`Workqueue::spawn_batch`].
+//! 9. The threads that run items: [`WorkerThreads`].
+//!
+//! To tune and to run a service:
+//!
+//! - Where items run: [`WorkqueueAttrs`] and [`AffinityScope`](affinity::AffinityScope). The machine, or the description of another one:
+//!   [`topology`], [`Engine`], [`EngineBuilder`].
+//! - What has happened so far: [`Engine::stats`], [`set_warning_handler`]. What is busy: [`Engine::dump`], [`set_report_handler`]. How long
+//!   items wait and run: [`QueueState::times`](observe::QueueState::times). What tools use besides: [`observe`].
+//!
+//! For programs in the kernel's manner, C libraries and runtimes:
+//!
+//! - Other kinds of queues: [`WorkqueueBuilder::per_cpu`], [`WorkqueueBuilder::bh`]. When resources are short:
+//!   [`WorkqueueBuilder::mem_reclaim`]. Freezing: [`Engine::freeze_workqueues_begin`].
+//! - Items in the caller's own memory: [`RawWork`], [`Workqueue::queue_raw`]. Wake tasks from a program's own handles: [`wake_deferred`].
 //!
 //! Services to start from are in the folder `examples`: `tokio_server`, `http_server` (in the manner of axum) and `epoll_server`.
 //!
@@ -50,7 +60,7 @@
 //! `CMWQ_DEFAULT_AFFINITY_SCOPE`, `CMWQ_CPU_LIMIT`, `CMWQ_MIX_CORE_KINDS`, `CMWQ_UNBOUND_CPUS`, `CMWQ_POWER_EFFICIENT`,
 //! `CMWQ_CPU_INTENSIVE_THRESH_US`, `CMWQ_CPU_INTENSIVE_WARNING_THRESH`, `CMWQ_DEBUG_FORCE_RR_CPU`, `CMWQ_WATCHDOG_THRESH`,
 //! `CMWQ_PANIC_ON_STALL` and `CMWQ_PANIC_ON_STALL_TIME`.
-
+//!
 //! # Features
 //!
 //! `tracing`, off by default: every run of an item is a span of the crate [`tracing`](https://docs.rs/tracing), at level `TRACE`, with the
@@ -71,7 +81,6 @@ compile_error!(
     "cmwq needs a 64-bit target: the state of a work item and the address of its function share words of 64 bits"
 );
 
-pub mod affinity;
 mod engine;
 mod error;
 mod inspect;
@@ -83,6 +92,9 @@ mod timer;
 pub mod topology;
 mod trace;
 mod workqueue;
+
+#[doc(inline)]
+pub use cmwq_topology::affinity;
 
 pub use engine::{CpuLimit, Engine, EngineBuilder, IssuerGuard};
 pub use error::{Error, FlushError, Refused};

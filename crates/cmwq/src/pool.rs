@@ -53,7 +53,7 @@ pub(crate) use queue::colours::COLOURS;
 pub(crate) use queue::credits::{NodeLimit, SharedLimit, Short};
 pub(crate) use queue::pwq::{PwqKey, Traits};
 pub(crate) use queue::pwq_chunks::PwqChunks;
-pub(crate) use queue::room::{Asked, Place, Room};
+pub(crate) use queue::room::{Place, RoomAnswer, WaitingBound};
 pub use queue::stats::{PoolCounts, QueueStats};
 pub(crate) use queue::times::Sampler;
 pub use report::dump::Dump;

@@ -1,18 +1,20 @@
-//! The library's sources lie in layers, and every import points down.
+//! The sources of the library and of its part `cmwq-topology` lie in layers, and every import points down.
 //!
-//! Read as text: `use` declarations and paths that begin with `crate`, `super` or a child module, in the sources of `crates/cmwq/src` without
-//! their tests. A path is followed through re-exports to the file that defines what it names. A file that declares modules and re-exports
+//! Read as text: `use` declarations and paths that begin with `crate`, `super` or a child module, in the sources without their tests. A path is followed through re-exports to the file that defines what it names. A file that declares modules and re-exports
 //! only (a facade) depends on nothing.
 //!
-//! Foreign code, which is code of the program, is called in one place (`layers/foreign.rs`).
+//! Foreign code, which is code of the program, is called in one place (`layers/foreign.rs`). No two types have one name (`layers/names.rs`), and
+//! every constant of tuning is in the table of its folder (`layers/constants.rs`).
 //!
 //! Seen to fail: with `use crate::engine::Engine;` in `pool/state/pool.rs` (an import that runs up), with `use super::settle;` in
 //! `pool/lock/guard.rs` (a circle), with a thirteenth file in a folder, with a file of 501 lines, with a `snapshot.rs.orig` beside the sources,
 //! with `std::panic::catch_unwind` in `workqueue/scope.rs`, and with a handler kept as `Arc<dyn Fn(&str)>` in `trace/warning.rs`.
 
 mod layers {
+    mod constants;
     mod foreign;
     pub(crate) mod graph;
+    mod names;
     pub(crate) mod source;
 }
 
@@ -26,7 +28,6 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[&str] = &[
     "topology",
     "sys",
-    "affinity",
     "error",
     "trace",
     "item",
@@ -53,6 +54,22 @@ const LAYERS: &[&str] = &[
     "lib",
 ];
 
+/// Those of `cmwq-topology`.
+const LAYERS_OF_TOPOLOGY: &[&str] = &[
+    "error",
+    "cpuset",
+    "allowed",
+    "partition",
+    "assumed",
+    "caches",
+    "machine",
+    "synthetic",
+    "sysfs",
+    "quota",
+    "affinity",
+    "lib",
+];
+
 /// Files in one folder.
 const MOST_FILES: usize = 14;
 /// Lines in one file.
@@ -62,8 +79,12 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
 }
 
+fn root_of_topology() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../cmwq-topology/src")
+}
+
 /// The number of the layer that a file belongs to: that of the longest name which its path begins with.
-fn layer_of(file: &str) -> Option<usize> {
+fn layer_of(layers: &[&str], file: &str) -> Option<usize> {
     let name = file.trim_end_matches(".rs");
     let within = |layer: &&str| {
         name == *layer
@@ -71,26 +92,26 @@ fn layer_of(file: &str) -> Option<usize> {
                 .strip_prefix(*layer)
                 .is_some_and(|rest| rest.starts_with('/'))
     };
-    let named = LAYERS.iter().enumerate().filter(|(_, layer)| within(layer));
+    let named = layers.iter().enumerate().filter(|(_, layer)| within(layer));
     named
         .max_by_key(|(_, layer)| layer.len())
         .map(|(number, _)| number)
 }
 
 /// All that is wrong with the imports of these sources.
-fn complaints(sources: &Sources) -> Vec<String> {
+fn complaints(layers: &[&str], sources: &Sources) -> Vec<String> {
     let imports = sources.imports();
     let mut wrong = Vec::new();
     for (file, to) in &imports {
-        let Some(own) = layer_of(file) else {
+        let Some(own) = layer_of(layers, file) else {
             wrong.push(format!("{file} is in no layer: name its folder in LAYERS"));
             continue;
         };
         for (other, path) in to {
-            match layer_of(other) {
+            match layer_of(layers, other) {
                 Some(layer) if layer > own => wrong.push(format!(
                     "{file} ({}) imports {path}, which is above it: {other} ({})",
-                    LAYERS[own], LAYERS[layer]
+                    layers[own], layers[layer]
                 )),
                 _ => {}
             }
@@ -100,6 +121,11 @@ fn complaints(sources: &Sources) -> Vec<String> {
         .iter()
         .map(|(file, to)| (file.as_str(), to.keys().map(String::as_str).collect()))
         .collect();
+    for (file, path) in sources.ways_up() {
+        wrong.push(format!(
+            "{file} names {path}, which a module above it re-exports: name where it is defined"
+        ));
+    }
     for circle in circles(&edges) {
         wrong.push(format!("a circle of files: {}", circle.join(", ")));
     }
@@ -108,16 +134,24 @@ fn complaints(sources: &Sources) -> Vec<String> {
 
 #[test]
 fn every_import_points_down_and_there_is_no_circle() {
-    let sources = Sources::read(&root());
-    assert!(sources.imports().len() > 100, "the sources were not found");
-    let wrong = complaints(&sources);
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    for (root, layers, files) in [
+        (root(), LAYERS, 100),
+        (root_of_topology(), LAYERS_OF_TOPOLOGY, 15),
+    ] {
+        let sources = Sources::read(&root);
+        assert!(
+            sources.imports().len() >= files,
+            "the sources were not found"
+        );
+        let wrong = complaints(layers, &sources);
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
 }
 
 #[test]
 fn folders_and_files_are_small_and_nothing_else_lies_there() {
     let mut wrong = Vec::new();
-    let mut folders = vec![root()];
+    let mut folders = vec![root(), root_of_topology()];
     while let Some(folder) = folders.pop() {
         let mut files = 0;
         for entry in std::fs::read_dir(&folder).expect("the sources") {
@@ -150,7 +184,7 @@ fn folders_and_files_are_small_and_nothing_else_lies_there() {
 fn what_runs_up_and_what_goes_in_circles_is_found() {
     let of = |files: &[(&str, &str)]| {
         let owned = files.iter().map(|&(f, t)| (f.to_owned(), t.to_owned()));
-        complaints(&Sources::from(owned))
+        complaints(LAYERS, &Sources::from(owned))
     };
     let facade = (
         "pool.rs",

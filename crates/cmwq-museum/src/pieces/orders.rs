@@ -158,8 +158,8 @@ pub(super) const PIECES: &[Piece] = &[
         "posts are taken with Relaxed",
         &[edit(
             "workqueue/completion_queue/posts.rs",
-            "        Taken::of(self.head.swap(std::ptr::null_mut(), Ordering::Acquire))",
-            "        Taken::of(self.head.swap(std::ptr::null_mut(), if MUTANT { Ordering::Relaxed } else { Ordering::Acquire }))",
+            "        TakenPosts::of(self.head.swap(std::ptr::null_mut(), Ordering::Acquire))",
+            "        TakenPosts::of(self.head.swap(std::ptr::null_mut(), if MUTANT { Ordering::Relaxed } else { Ordering::Acquire }))",
         )],
     ),
 ];

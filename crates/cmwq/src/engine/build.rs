@@ -4,7 +4,6 @@ use super::all;
 use super::builder::EngineBuilder;
 use super::core::{Engine, EngineCore, PoolTable};
 use super::parameters::read_variables;
-use crate::affinity::{AffinityScope, DEFAULT_SHARD_SIZE, effective_shard_size};
 use crate::engine::parts::cpus::{Cpus, Set};
 use crate::engine::parts::limit::{CpuLimit, Limit};
 use crate::engine::parts::watchdog::{self, Watchdog};
@@ -12,14 +11,15 @@ use crate::error::Error;
 use crate::pool::{Maintenance, Params, Service, WorkerThreads};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicU32, AtomicU64};
-use crate::sys::clock;
 use crate::sys::epoch::Shared;
 use crate::sys::fork::{self, ProcessLock, ProcessMutex};
 use crate::sys::sync::Mutex;
+use crate::sys::{clock, cpu};
 #[cfg(not(cmwq_sim))]
 use crate::sys::{fork::Side, thread};
-use crate::topology::{CpuSet, Topology, process_cpus};
+use crate::topology::{CpuSet, Topology};
 use crate::trace::{warn, warn_once};
+use cmwq_topology::affinity::{AffinityScope, DEFAULT_SHARD_SIZE, effective_shard_size};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -207,7 +207,7 @@ fn usable_cpus(topology: &Topology) -> CpuSet {
     if !topology.is_injected() {
         return topology.allowed().intersection(topology.online());
     }
-    match process_cpus() {
+    match cpu::process_cpus() {
         Ok(cpus) if !cpus.is_empty() => cpus,
         _ => CpuSet::from_iter([0]),
     }

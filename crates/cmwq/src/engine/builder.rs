@@ -1,10 +1,10 @@
 //! The builder of an engine.
 #![forbid(unsafe_code)]
 
-use crate::affinity::AffinityScope;
 use crate::engine::parts::limit::CpuLimit;
 use crate::pool::WorkerThreads;
 use crate::topology::{CpuSet, Topology};
+use cmwq_topology::affinity::AffinityScope;
 use std::time::Duration;
 
 /// Builds an [`Engine`](crate::Engine). What the program does not set comes from the environment (`CMWQ_TOPOLOGY`, and the variables of

@@ -1,6 +1,5 @@
 //! The engine itself: its machine, its pools by their keys, and its workqueues.
 
-use crate::affinity::{AffinityScope, Pods};
 use crate::engine::parts::cpus::Cpus;
 use crate::engine::parts::key::PoolKey;
 use crate::engine::parts::limit::Limit;
@@ -17,6 +16,7 @@ use crate::sys::fork;
 use crate::sys::map::HashMap;
 use crate::sys::sync::Mutex;
 use crate::topology::{CpuSet, Topology};
+use cmwq_topology::affinity::{AffinityScope, Pods};
 use std::any::Any;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -87,7 +87,7 @@ pub(in crate::engine) type GroupName = (i32, CpuSet, Option<usize>);
 
 #[derive(Default)]
 pub(in crate::engine) struct PoolTable {
-    pub(in crate::engine) pools: HashMap<PoolKey, Entry>,
+    pub(in crate::engine) pools: HashMap<PoolKey, PoolEntry>,
     pub(in crate::engine) groups: HashMap<GroupName, Weak<Group<Pool>>>,
     /// The counts of pools that are gone.
     pub(in crate::engine) retired: EngineStats,
@@ -116,7 +116,7 @@ impl PoolTable {
     }
 }
 
-pub(in crate::engine) struct Entry {
+pub(in crate::engine) struct PoolEntry {
     pub(in crate::engine) pool: Arc<Pool>,
     /// How many pool workqueues use the pool.
     pub(in crate::engine) users: usize,
@@ -314,7 +314,7 @@ impl Engine {
         group.join(&pool);
         table.pools.insert(
             key.clone(),
-            Entry {
+            PoolEntry {
                 pool: pool.clone(),
                 users: 1,
             },

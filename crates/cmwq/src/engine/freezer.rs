@@ -1,7 +1,7 @@
 //! Freezing: bringing all freezable workqueues to rest, and letting them go on. In a fork's child, where the queues are the parent's, these calls do
 //! nothing.
 
-use super::Engine;
+use super::core::Engine;
 use crate::pool::Dump;
 
 impl Engine {

@@ -1,8 +1,8 @@
 //! CPUs that come and go while the process runs, and the mask of unbound items.
 
 use super::build::warn_of_force_rr;
-use super::core::EngineCore;
-use super::{Engine, epochs};
+use super::core::{Engine, EngineCore};
+use super::parts::registry::epochs;
 use crate::engine::parts::cpus::Set;
 use crate::error::Error;
 use crate::pool::{Maintenance, Pool};

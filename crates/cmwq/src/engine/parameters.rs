@@ -10,9 +10,9 @@ use super::text::{
     Errno, TextError, inval, parse_mask, possible_numbers, seconds, shown, switch, u32_of,
     unsigned, whole,
 };
-use crate::affinity::AffinityScope;
 use crate::error::{CPU_LIMITS, Error};
 use crate::topology::CpuSet;
+use cmwq_topology::affinity::AffinityScope;
 use std::time::Duration;
 
 /// One parameter.

@@ -4,7 +4,7 @@
 use super::core::Engine;
 use super::parts::limit::{CpuLimit, Limit, REREAD_NS};
 use crate::error::Error;
-use crate::sys::clock;
+use crate::sys::{clock, cpu};
 use crate::topology::CpuQuota;
 
 impl Engine {
@@ -40,7 +40,7 @@ impl Engine {
 
     /// The CPU quota of the process as it is now, whether it is obeyed or not. Reads the system's files.
     pub fn cpu_quota(&self) -> CpuQuota {
-        CpuQuota::detect()
+        cpu::quota()
     }
 
     /// How often workers, and threads that run the items that they wait for, paused so that the process does not use up its quota.

@@ -86,6 +86,7 @@ pub(crate) fn inval(error: impl fmt::Display) -> TextError {
 
 /// A text for a message: quoted and cut to a bounded length.
 pub(crate) fn shown(text: &str) -> String {
+    /// Characters of the text that are shown.
     const MOST: usize = 40;
     if text.chars().count() <= MOST {
         return format!("{text:?}");

@@ -1,6 +1,6 @@
 //! The engine's thresholds for reports.
 
-use super::Engine;
+use super::core::Engine;
 use crate::sys::atomic::Ordering;
 use crate::sys::clock;
 use std::time::Duration;

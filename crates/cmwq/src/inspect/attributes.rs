@@ -5,12 +5,12 @@
 #![forbid(unsafe_code)]
 
 use super::live::LiveQueue;
-use crate::affinity::AffinityScope;
 use crate::engine::{
     Errno, SetText, Setting, TextError, inval, leading_integer, parse_mask, possible_numbers, shown,
 };
 use crate::error::Error;
 use crate::workqueue::{ConcurrencyGroup, WorkqueueKind};
+use cmwq_topology::affinity::AffinityScope;
 
 /// A line of the table.
 struct Attribute {

@@ -1,10 +1,10 @@
 //! The state of an engine's pools and pods at one moment.
 
 use super::state::ScopeState;
-use crate::affinity::AffinityScope;
 use crate::engine::Engine;
 use crate::pool::{Pool, PoolState};
 use crate::topology::CpuSet;
+use cmwq_topology::affinity::AffinityScope;
 use std::sync::Arc;
 
 impl Engine {

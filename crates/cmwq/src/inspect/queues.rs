@@ -2,7 +2,7 @@
 
 use super::state::{NodeState, PwqState, QueueState, QueueTimes, RescuerState, RoomState};
 use crate::engine::epochs;
-use crate::pool::{QueueStats, Room};
+use crate::pool::{QueueStats, WaitingBound};
 use crate::sys::{clock, thread};
 use crate::trace::LatencyHistogram;
 use crate::workqueue::{ConcurrencyGroup, WqCore};
@@ -39,7 +39,7 @@ impl WqCore {
             });
         }
         let room = self.room.as_deref();
-        stats.refused = room.map_or(0, Room::refused);
+        stats.refused = room.map_or(0, WaitingBound::refused);
         let unbound = self.kind.is_unbound();
         let topology = self.engine.topology();
         let nodes = topology.nodes().iter().map(|(node, _)| Some(*node));

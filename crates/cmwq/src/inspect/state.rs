@@ -1,12 +1,12 @@
 //! The state of an engine, its queues and its pools, as plain data. Each part is read by itself, so parts may be a few microseconds apart.
 #![forbid(unsafe_code)]
 
-use crate::affinity::AffinityScope;
 use crate::pool::QueueStats;
 use crate::topology::CpuSet;
 use crate::trace::LatencyHistogram;
 use crate::workqueue::GroupState;
 use crate::workqueue::{WorkqueueAttrs, WorkqueueKind};
+use cmwq_topology::affinity::AffinityScope;
 
 /// One workqueue.
 #[derive(Clone, Debug)]

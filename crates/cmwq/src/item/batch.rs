@@ -19,12 +19,12 @@ const CLOSED: u32 = 1 << 31;
 pub(crate) struct Batch {
     begun: AtomicU32,
     /// Written under the pool's lock by the worker while the batch is closed; read by the worker, and under the lock by the closer.
-    items: [Guarded<Option<Entry>>; MOST],
+    items: [Guarded<Option<BatchEntry>>; MOST],
 }
 
 /// An item, and its function: once the item has begun its memory may be freed.
 #[derive(Clone, Copy)]
-struct Entry {
+struct BatchEntry {
     item: NonNull<RawWork>,
     func: Option<WorkFn>,
 }
@@ -48,7 +48,7 @@ impl Batch {
     pub(crate) fn set(&self, index: usize, item: Pending, func: Option<WorkFn>) {
         let item = item.into_raw();
         // SAFETY: closed, so no other thread reads the entries.
-        unsafe { self.items[index].set(Some(Entry { item, func })) };
+        unsafe { self.items[index].set(Some(BatchEntry { item, func })) };
     }
 
     /// Called by its worker under the lock: opens the batch; the first item counts as begun.
@@ -96,7 +96,7 @@ impl Batch {
     }
 
     #[inline]
-    fn entry(&self, index: usize) -> Entry {
+    fn entry(&self, index: usize) -> BatchEntry {
         // SAFETY: entries are written while the batch is closed and its worker holds the lock; every reader comes after that, in the
         // worker's own order or the lock's.
         unsafe { self.items[index].get() }.expect("set before the batch was opened")

@@ -19,7 +19,7 @@ pub(crate) struct ItemSlot {
 }
 
 /// What an item slot held when it was closed.
-pub(crate) enum Found {
+pub(crate) enum SlotContent {
     Nothing,
     /// The closer owns the item now.
     Item(Pending),
@@ -89,7 +89,7 @@ impl ItemSlot {
     }
 
     /// Called by any thread, once: from now on no item is put there.
-    pub(crate) fn close(&self) -> Found {
+    pub(crate) fn close(&self) -> SlotContent {
         let mut state = self.state.load(Ordering::Relaxed);
         loop {
             let next = match state.addr() {
@@ -110,12 +110,12 @@ impl ItemSlot {
             }
         }
         match state.addr() {
-            OPEN => Found::Nothing,
-            RUNNING => Found::Run,
+            OPEN => SlotContent::Nothing,
+            RUNNING => SlotContent::Run,
             _ => match NonNull::new(state) {
                 // SAFETY: `put` left it there, and the exchange made it ours.
-                Some(item) => Found::Item(unsafe { Pending::from_raw(item) }),
-                None => Found::Nothing,
+                Some(item) => SlotContent::Item(unsafe { Pending::from_raw(item) }),
+                None => SlotContent::Nothing,
             },
         }
     }

@@ -24,7 +24,7 @@ pub(crate) use chunk::{
 };
 pub use completion::Completion;
 pub use embedded::EmbeddedWork;
-pub(crate) use item_slot::{Found, ItemSlot};
+pub(crate) use item_slot::{ItemSlot, SlotContent};
 pub(crate) use list::List;
 pub(crate) use location::ListKind;
 pub(crate) use raw::{Pending, Started, TOO_MANY, Unclaimed, address_of};

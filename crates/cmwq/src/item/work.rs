@@ -18,13 +18,13 @@ use std::ptr::NonNull;
 ///
 /// Cloning gives another handle of the same item. A pending or running item keeps itself alive. Queueing it panics if 4,095 instances are
 /// pending or running already: it may run on that many workqueues at once.
-pub struct Work(NonNull<Inner<Func>>);
+pub struct Work(NonNull<SharedWork<Func>>);
 
 type Func = dyn Fn() + Send + Sync;
 
 /// Handles and the engine count their references apart: the engine's are part of the item's state word, so that claiming the item lends one in
 /// the same step. The last of both destroys it.
-struct Inner<F: ?Sized> {
+struct SharedWork<F: ?Sized> {
     raw: RawWork,
     handles: AtomicUsize,
     func: F,
@@ -43,7 +43,7 @@ impl Work {
     #[track_caller]
     pub fn new<F: Fn() + Send + Sync + 'static>(func: F) -> Work {
         names::note::<F>(run::<F> as WorkFn as usize, Location::caller());
-        let inner: Box<Inner<Func>> = Box::new(Inner {
+        let inner: Box<SharedWork<Func>> = Box::new(SharedWork {
             // One function for each type of closure: reports of what runs distinguish them.
             raw: RawWork::new(run::<F>),
             handles: AtomicUsize::new(1),
@@ -52,7 +52,7 @@ impl Work {
         Work(NonNull::from(Box::leak(inner)))
     }
 
-    fn inner(&self) -> &Inner<Func> {
+    fn inner(&self) -> &SharedWork<Func> {
         // SAFETY: this handle keeps it alive.
         unsafe { self.0.as_ref() }
     }
@@ -122,7 +122,7 @@ impl std::fmt::Debug for Work {
 }
 
 /// A reference that was lent to the engine; given back when it is dropped.
-pub(crate) struct Lent<F: ?Sized = Func>(NonNull<Inner<F>>);
+pub(crate) struct Lent<F: ?Sized = Func>(NonNull<SharedWork<F>>);
 
 // SAFETY: as for `Work`.
 unsafe impl Send for Lent {}
@@ -144,7 +144,7 @@ impl<F: ?Sized> Drop for Lent<F> {
 /// `item` is the `raw` field of an `Inner<F>` of which a reference was lent for this run.
 unsafe extern "C-unwind" fn run<F: Fn() + Send + Sync>(item: NonNull<RawWork>) {
     // SAFETY: by this function's contract the field is at its offset in an `Inner` that `Work::new` made.
-    let inner = unsafe { item.byte_sub(offset_of!(Inner<F>, raw)) }.cast::<Inner<F>>();
+    let inner = unsafe { item.byte_sub(offset_of!(SharedWork<F>, raw)) }.cast::<SharedWork<F>>();
     let lent = Lent(inner);
     // SAFETY: the reference keeps it alive.
     let func = unsafe { &lent.0.as_ref().func };

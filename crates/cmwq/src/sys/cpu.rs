@@ -1,4 +1,8 @@
-//! The calling thread's CPU, and how many there are.
+//! The calling thread's CPU, how many there are, and how much of them the process may use.
+
+pub(crate) use cmwq_topology::{FollowedQuota, process_cpus};
+
+use cmwq_topology::CpuQuota;
 
 /// The CPU that the calling thread runs on: a hint, true only at the instant of the call. `None`: the system cannot say.
 #[inline]
@@ -17,4 +21,9 @@ pub(crate) fn configured() -> usize {
     // SAFETY: reads a system constant.
     let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
     usize::try_from(cpus).unwrap_or(1).max(1)
+}
+
+/// The CPU quota of the process as it is now.
+pub(crate) fn quota() -> CpuQuota {
+    CpuQuota::detect()
 }

@@ -12,8 +12,7 @@ use crate::sys::atomic::plain::AtomicU64;
 use crate::sys::fork::{self, Held, ProcessLock};
 use crate::sys::park::Parker;
 use crate::sys::sync::Mutex;
-use crate::sys::{clock, thread};
-use crate::topology::process_cpus;
+use crate::sys::{clock, cpu, thread};
 use crate::trace::foreign::dispose_elsewhere;
 use crate::trace::new_reporter;
 use std::io;
@@ -53,7 +52,7 @@ impl TimerKey {
     }
 }
 
-struct State<T> {
+struct TimersState<T> {
     wheel: Wheel<T>,
     /// The fork generation in which the thread was started.
     started: Option<u32>,
@@ -61,7 +60,7 @@ struct State<T> {
     sleeps_until: u64,
 }
 
-impl<T> State<T> {
+impl<T> TimersState<T> {
     fn disarm(&mut self, at: &TimerKey) -> Option<T> {
         match at.key.swap(0, Ordering::Relaxed) {
             0 => None,
@@ -81,7 +80,7 @@ pub(crate) enum Disarmed<T> {
 
 /// Timers that hand a `T` to a function when they expire, which calls no foreign code. The reporter drops what the function returns.
 pub(crate) struct Timers<T: Send + 'static, R: Send + 'static> {
-    state: OnceLock<Mutex<State<T>>>,
+    state: OnceLock<Mutex<TimersState<T>>>,
     parker: OnceLock<Parker>,
     expired: fn(T) -> Option<R>,
     /// Calls [`hold_during_fork`](Self::hold_during_fork) of the static that holds this.
@@ -117,12 +116,12 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
         }
     }
 
-    fn state(&self) -> &Mutex<State<T>> {
+    fn state(&self) -> &Mutex<TimersState<T>> {
         // Held before it is made: a thread that forks meanwhile has to wait for that, or its child would for ever.
         let initialise = || {
             fork::hold_during_forks(ProcessLock::Timers, self.hold);
             self.state.get_or_init(|| {
-                Mutex::new(State {
+                Mutex::new(TimersState {
                     wheel: Wheel::new(tick_of(clock::now_ns())),
                     started: None,
                     sleeps_until: 0,
@@ -188,7 +187,7 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
 
     fn start(&'static self) -> io::Result<()> {
         // Not bound to the CPU of the issuer that arms the first timer.
-        let cpus = process_cpus().ok();
+        let cpus = cpu::process_cpus().ok();
         let cpus = cpus.map_or_else(thread::current_binding, Ok)?;
         let reporter = new_reporter();
         reporter.ensure_started("cmwq-t-reporter", &cpus)?;

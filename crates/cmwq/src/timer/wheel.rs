@@ -33,7 +33,7 @@ impl Key {
     }
 }
 
-struct Entry<T> {
+struct TimerEntry<T> {
     deadline: u64,
     /// Grows when the number is used again, and never wraps: see [`Wheel::release`]. Not 0 in a key, so that no key packs to 0.
     serial: u32,
@@ -48,7 +48,7 @@ pub(crate) struct Wheel<T> {
     now: u64,
     heads: Box<[u32]>,
     occupied: [u64; LEVELS],
-    entries: Vec<Entry<T>>,
+    entries: Vec<TimerEntry<T>>,
     free: Vec<u32>,
     armed: usize,
     /// The slot, and its level, whose entries are being distributed over finer ones; it begins now.
@@ -95,7 +95,7 @@ impl<T> Wheel<T> {
         let index = index.filter(|&index| index != NONE);
         // So many entries take 200 GB of memory, and their items at least as much again.
         let index = index.expect("fewer than 2^32 - 1 timers are armed at the same time");
-        self.entries.push(Entry {
+        self.entries.push(TimerEntry {
             deadline: 0,
             serial: 0,
             slot: 0,
@@ -195,7 +195,7 @@ impl<T> Wheel<T> {
     }
 
     fn unlink(&mut self, index: u32) {
-        let Entry {
+        let TimerEntry {
             slot, prev, next, ..
         } = self.entries[index as usize];
         if next != NONE {

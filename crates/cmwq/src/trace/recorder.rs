@@ -80,10 +80,10 @@ struct Buffer {
     /// The first thread that takes the trace reads it: the thread itself may hold a pool's lock.
     name: OnceLock<String>,
     pool: Option<u32>,
-    inner: Mutex<Inner>,
+    inner: Mutex<RecorderState>,
 }
 
-struct Inner {
+struct RecorderState {
     events: Vec<TraceEvent>,
     lost: u64,
 }
@@ -97,7 +97,7 @@ impl Buffer {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, RecorderState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -155,7 +155,7 @@ fn new_buffer() -> Arc<Buffer> {
         born: fork::generation(),
         name: OnceLock::new(),
         pool: POOL.try_with(Cell::get).unwrap_or(None),
-        inner: Mutex::new(Inner {
+        inner: Mutex::new(RecorderState {
             events: room(),
             lost: 0,
         }),

@@ -5,8 +5,9 @@
 //! is as if the items were queued one after the other: their order, their colour, `max_active`, and that no item runs twice at the same
 //! time.
 
+use super::queue::Workqueue;
 use super::queueing::pool_of_process;
-use super::{Queued, Workqueue};
+use super::task::queued::Queued;
 use crate::engine::{Queue, epochs};
 use crate::error::Refused;
 use crate::item::closure::{self, Small};
@@ -16,7 +17,7 @@ use crate::sys::epoch::EpochPin;
 use crate::sys::{names, probe};
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::parts::pwq::Pwq;
-use crate::workqueue::task::join::{JoinHandle, Task};
+use crate::workqueue::task::join::{JoinHandle, JoinableTask};
 use std::fmt;
 use std::panic::Location;
 use std::ptr::NonNull;
@@ -297,7 +298,7 @@ impl Workqueue {
         T: Send + 'static,
     {
         // Fused: a chunk that is not full has met its end already.
-        Task::<F, T>::note_name(Location::caller());
+        JoinableTask::<F, T>::note_name(Location::caller());
         let mut funcs = funcs.into_iter().fuse();
         let mut handles = Vec::with_capacity(funcs.size_hint().0);
         loop {
@@ -307,8 +308,8 @@ impl Workqueue {
             }
             let mut raws = Vec::with_capacity(chunk.len());
             for func in chunk {
-                let (task, handle) = Task::new(func);
-                raws.push(Task::into_raw(task));
+                let (task, handle) = JoinableTask::new(func);
+                raws.push(JoinableTask::into_raw(task));
                 handles.push(handle);
             }
             if self.publish_one_shots(&raws) {
@@ -319,7 +320,7 @@ impl Workqueue {
                 let item = unsafe { Pending::one_shot(raw) };
                 if let Err(why) = self.core.queue(None, item) {
                     // SAFETY: the queue did not use the reference.
-                    unsafe { Task::<F, T>::reject(raw, why) };
+                    unsafe { JoinableTask::<F, T>::reject(raw, why) };
                 }
             }
         }

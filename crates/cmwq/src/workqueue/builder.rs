@@ -1,7 +1,6 @@
 //! Building a workqueue.
 
-use super::Workqueue;
-use crate::affinity::AffinityScope;
+use super::queue::Workqueue;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::pool::WorkerThreads;
@@ -14,6 +13,7 @@ use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::parts::group::ConcurrencyGroup;
 use crate::workqueue::parts::kind::{Deprecated, Wanted, WorkqueueKind};
 use crate::workqueue::parts::limits::Limits;
+use cmwq_topology::affinity::AffinityScope;
 
 /// Builds a [`Workqueue`]: unbound, with the kernel's defaults unless set otherwise. (The kernel requires per-CPU or unbound to be named;
 /// here unbound is the default.)

@@ -5,12 +5,12 @@ use super::parts::group::Member;
 use super::parts::kind::WorkqueueKind;
 use super::parts::memory_reclaim;
 use super::parts::pwq::Pwq;
-use crate::affinity::AffinityScope;
 use crate::engine::Queue;
 use crate::item::{RawWork, WorkFn};
 use crate::pool::{FrontEnd, Pool, PwqKey, current};
 use crate::sys::symbol;
 use crate::trace::warn_once;
+use cmwq_topology::affinity::AffinityScope;
 use std::any::Any;
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ mod raw;
 
 mod queue;
 
-use super::Queued;
+use super::task::queued::Queued;
 use crate::error::{FlushError, Refused};
 use crate::item::{Lent, Pending, RawWork, TOO_MANY, Work};
 use crate::timer::{Disarmed, TimerKey, Timers};

@@ -17,9 +17,11 @@
 //! claim
 //! ```
 //!
-//! So the claim names the generation ([`Slot::claim_end`]): thread A's is refused, since the end of generation 1 was claimed before.
+//! So the claim names the generation ([`HandleSlot::claim_end`]): thread A's is refused, since the end of generation 1 was claimed before.
 
-use super::{BatchQueued, Queued, Workqueue};
+use super::batch::BatchQueued;
+use super::queue::Workqueue;
+use super::task::queued::Queued;
 use crate::engine::{self, epochs};
 use crate::error::Error;
 use crate::item::{Pending, RawWork};
@@ -36,7 +38,7 @@ use std::sync::Arc;
 const SLOTS: usize = 1 << INDEX_BITS;
 const INDEX_BITS: u32 = 16;
 
-struct Slot {
+struct HandleSlot {
     /// Odd: the generation of the current handle. Even: no handle has it; the slot is empty or about to be.
     generation: AtomicU64,
     queue: MaybeShared<Workqueue>,
@@ -46,9 +48,9 @@ struct Slot {
     ended: AtomicU64,
 }
 
-impl Slot {
+impl HandleSlot {
     const fn new() -> Self {
-        Slot {
+        HandleSlot {
             generation: AtomicU64::new(0),
             queue: MaybeShared::empty(),
             in_use: AtomicBool::new(false),
@@ -95,7 +97,7 @@ impl Slot {
     }
 }
 
-static TABLE: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
+static TABLE: [HandleSlot; SLOTS] = [const { HandleSlot::new() }; SLOTS];
 
 /// Names a workqueue by a number that can be copied, kept anywhere, and passed through foreign code. Every use looks it up: a handle whose
 /// queue was destroyed, or a number that never was a handle, is an error and nothing worse.
@@ -151,7 +153,7 @@ impl WorkqueueHandle {
     }
 
     #[inline]
-    fn slot(self) -> &'static Slot {
+    fn slot(self) -> &'static HandleSlot {
         &TABLE[self.0.get() as usize % SLOTS]
     }
 
@@ -364,7 +366,7 @@ mod tests {
     fn a_thread_that_comes_late_claims_nothing_of_the_queue_that_follows() {
         let engine = Engine::builder().build().expect("an engine");
         let queue = || Arc::new(engine.workqueue("follows").build().expect("a queue"));
-        let slot = Slot::new();
+        let slot = HandleSlot::new();
         assert!(slot.reserve() && !slot.reserve());
         let first = slot.fill(queue());
         let found = slot.has(first);

@@ -10,7 +10,7 @@ use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::parts::kind::WorkqueueKind;
 use crate::workqueue::task::control::DisableGuard;
 use crate::workqueue::task::counted::Reference;
-use crate::workqueue::task::join::{JoinHandle, Task};
+use crate::workqueue::task::join::{JoinHandle, JoinableTask};
 use crate::workqueue::task::queued::Queued;
 use std::panic::Location;
 use std::ptr::NonNull;
@@ -37,17 +37,17 @@ use std::sync::Arc;
 pub struct Workqueue {
     pub(in crate::workqueue) core: Arc<WqCore>,
     /// The handles of the queue share it.
-    _owner: Arc<Owner>,
+    _owner: Arc<QueueOwner>,
 }
 
 /// Ends the queue with its last handle.
 #[derive(Debug)]
-struct Owner(Arc<WqCore>);
+struct QueueOwner(Arc<WqCore>);
 
 /// Queues the task with `queue`, and returns its handle.
 #[inline]
 fn queue_task<F, T>(
-    (task, handle): (Reference<Task<F, T>>, JoinHandle<T>),
+    (task, handle): (Reference<JoinableTask<F, T>>, JoinHandle<T>),
     queue: impl FnOnce(Pending) -> Result<(), Refused>,
 ) -> JoinHandle<T>
 where
@@ -61,25 +61,25 @@ where
 /// Queues the task with `queue`; the caller has its handle.
 #[inline]
 fn queue_task_alone<F, T>(
-    task: Reference<Task<F, T>>,
+    task: Reference<JoinableTask<F, T>>,
     queue: impl FnOnce(Pending) -> Result<(), Refused>,
 ) where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    let raw = Task::into_raw(task);
+    let raw = JoinableTask::into_raw(task);
     // SAFETY: the reference in `raw` keeps the task alive until its function has taken it over.
     let item = unsafe { Pending::one_shot(raw) };
     if let Err(why) = queue(item) {
         // SAFETY: the queue did not use the reference.
-        unsafe { Task::<F, T>::reject(raw, why) };
+        unsafe { JoinableTask::<F, T>::reject(raw, why) };
     }
 }
 
 impl Workqueue {
     /// The first handle of a new queue.
     pub(in crate::workqueue) fn new(core: Arc<WqCore>) -> Self {
-        let _owner = Arc::new(Owner(core.clone()));
+        let _owner = Arc::new(QueueOwner(core.clone()));
         Workqueue { core, _owner }
     }
 
@@ -183,8 +183,8 @@ impl Workqueue {
         // SAFETY: the copy is used only if the handle is dropped in time, and then the task forgets its own.
         let copy = unsafe { Small::copy_of(&func) };
         let place = Location::caller();
-        let note = || Task::<F, T>::note_name(place);
-        queue_task(Task::new(func), |item| match copy {
+        let note = || JoinableTask::<F, T>::note_name(place);
+        queue_task(JoinableTask::new(func), |item| match copy {
             Some(closure) => self.core.spawn_to_be_dropped(&closure, item, note),
             None => self.core.spawn(item, note),
         })
@@ -239,8 +239,8 @@ impl Workqueue {
         T: Send + 'static,
     {
         let place = Location::caller();
-        let note = || Task::<F, T>::note_name(place);
-        queue_task(Task::new(func), |item| match cpu {
+        let note = || JoinableTask::<F, T>::note_name(place);
+        queue_task(JoinableTask::new(func), |item| match cpu {
             None => self.core.spawn(item, note),
             named => {
                 note();
@@ -260,10 +260,10 @@ impl Workqueue {
         hold: impl FnOnce(JoinHandle<()>),
     ) {
         // SAFETY: by the contract.
-        let (task, handle) = unsafe { Task::new_within(func) };
+        let (task, handle) = unsafe { JoinableTask::new_within(func) };
         hold(handle);
         let place = Location::caller();
-        let note = || Task::<F, ()>::note_name_within(place);
+        let note = || JoinableTask::<F, ()>::note_name_within(place);
         queue_task_alone(task, |item| self.core.spawn(item, note));
     }
 
@@ -441,7 +441,7 @@ impl Workqueue {
     }
 }
 
-impl Drop for Owner {
+impl Drop for QueueOwner {
     fn drop(&mut self) {
         let core = &self.0;
         if core.engine.is_inherited() || !core.begin_to_end() {

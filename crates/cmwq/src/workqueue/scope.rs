@@ -1,6 +1,7 @@
 //! Scopes: items that borrow from the thread that waits for them, and a parallel loop on top of them.
 
-use super::{WQ_MAX_ACTIVE, Workqueue};
+use super::parts::attrs::WQ_MAX_ACTIVE;
+use super::queue::Workqueue;
 use crate::pool::Waiter;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicUsize;

@@ -1,6 +1,8 @@
 //! The process's shared workqueues, for work that needs no workqueue of its own, and functions on top of them.
 
-use super::{WQ_MAX_ACTIVE, Workqueue, WorkqueueBuilder};
+use super::builder::WorkqueueBuilder;
+use super::parts::attrs::WQ_MAX_ACTIVE;
+use super::queue::Workqueue;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::sys::fork::{self, ProcessLock, ProcessMutex};
@@ -165,7 +167,7 @@ impl SystemQueue {
     ///
     /// # Errors
     /// As [`Workqueue::flush`].
-    pub fn flush(&self) -> Result<(), crate::FlushError> {
+    pub fn flush(&self) -> Result<(), crate::error::FlushError> {
         if self.which.warns_of_flushes() {
             warn_once!(
                 "workqueue {} is the whole process's: flushing it waits for others' work",

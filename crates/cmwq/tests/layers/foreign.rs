@@ -45,7 +45,6 @@ const KNOWN: &[(&str, &str, usize)] = &[
     // A public function's arguments, which become a `Foreign` there.
     ("trace/runs.rs", "fn(", 2),
     // The library's own functions: tables of attributes and parameters, and what lower layers are given by higher ones.
-    ("affinity/scope.rs", "fn(", 1),
     ("engine/parameters.rs", "dyn FnOnce", 1),
     ("engine/parameters.rs", "fn(", 3),
     ("engine/text.rs", "fn(", 2),
@@ -56,7 +55,6 @@ const KNOWN: &[(&str, &str, usize)] = &[
     ("sys/fork.rs", "fn(", 2),
     ("sys/sim/local.rs", "fn(", 2),
     ("timer/service.rs", "fn(", 4),
-    ("topology/machine.rs", "dyn Fn", 1),
     ("trace/events.rs", "func(", 1),
     ("trace/reporter.rs", "dyn FnOnce", 1),
     ("trace/reporter.rs", "fn(", 2),

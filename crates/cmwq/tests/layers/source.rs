@@ -97,6 +97,30 @@ impl Sources {
         all
     }
 
+    /// Paths that lead up: to what a module above the file re-exports from elsewhere. Each with its file.
+    pub(crate) fn ways_up(&self) -> Vec<(&str, String)> {
+        let mut found = Vec::new();
+        for (module, (file, text)) in &self.modules {
+            for path in self.paths(module, text) {
+                let Some((at, rest)) = self.start(module, &path) else {
+                    continue;
+                };
+                let Some(name) = rest.first() else { continue };
+                let mut child = at.clone();
+                child.push(name.clone());
+                let is_above = at.len() < module.len() && module.starts_with(&at);
+                let is_exported = self
+                    .exports
+                    .get(&at)
+                    .is_some_and(|own| own.contains_key(name));
+                if is_above && is_exported && !self.modules.contains_key(&child) {
+                    found.push((file.as_str(), path.join("::")));
+                }
+            }
+        }
+        found
+    }
+
     /// The paths that a module names.
     fn paths(&self, module: &Module, text: &str) -> Vec<Vec<String>> {
         let mut paths = Vec::new();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 fn recorded_writes() -> Value {
     let recorded: Value =
-        serde_json::from_str(include_str!("../data/kernel-pods.json")).expect("valid JSON");
+        serde_json::from_str(include_str!("../data/kernel-writes.json")).expect("valid JSON");
     recorded["writes"].clone()
 }
 

@@ -161,3 +161,30 @@ fn forced_round_robin_uses_every_cpu_and_says_so() {
         }
     });
 }
+
+#[test]
+fn an_engine_mixes_kinds_of_cores_only_when_it_is_told_to() {
+    let root = std::env::temp_dir().join(format!("cmwq-kinds-{}", std::process::id()));
+    for (file, list) in [
+        ("system/cpu/online", "0-15"),
+        ("cpu_core/cpus", "0-7"),
+        ("cpu_atom/cpus", "8-15"),
+    ] {
+        let file = root.join("devices").join(file);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, list).unwrap();
+    }
+    let machine = Topology::from_sysfs(&root).unwrap();
+    std::fs::remove_dir_all(&root).unwrap();
+    let first_pod = |mix| {
+        let builder = Engine::builder().topology(machine.clone());
+        let builder = builder.cache_shard_size(16).mix_core_kinds(mix);
+        let engine = builder.build().unwrap();
+        let pods = engine.pods(AffinityScope::CacheShard);
+        pods.pods()[0].cpus.to_string()
+    };
+    assert_eq!(
+        (first_pod(false).as_str(), first_pod(true).as_str()),
+        ("0-7", "0-15")
+    );
+}

@@ -3,7 +3,8 @@
 use crate::error::Error;
 use crate::pool::Share;
 use crate::sys::clock;
-use crate::topology::{CpuQuota, FollowedQuota, GroupLimit};
+use crate::sys::cpu::FollowedQuota;
+use crate::topology::{CpuQuota, GroupLimit};
 use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
@@ -209,43 +210,6 @@ mod tests {
         let v1 = |ns| format!("nr_periods 9\nnr_throttled 5\nthrottled_time {ns}\n");
         assert_eq!(read(&v1(9_000)), Some(2));
         assert_eq!(read("usage_usec 7\n"), None, "the system does not tell");
-        std::fs::remove_dir_all(&root).unwrap();
-    }
-
-    #[test]
-    fn the_groups_are_looked_for_only_when_the_process_is_in_others() {
-        let root = std::env::temp_dir().join(format!("cmwq-followed-{}", std::process::id()));
-        let write = |file: &str, text: &str| {
-            let file = root.join(file);
-            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-            std::fs::write(file, text).unwrap();
-        };
-        write("proc/self/cgroup", "0::/a\n");
-        let mountinfo = "31 23 0:28 / /cgroups rw - cgroup2 cgroup2 rw\n";
-        write("proc/self/mountinfo", mountinfo);
-        write("cgroups/a/cpu.max", "10000 100000\n");
-        write("cgroups/b/cpu.max", "30000 100000\n");
-        let mut followed = FollowedQuota::default();
-        let mut read = || {
-            let quota = followed.read_from(&root);
-            quota.limit().map(|limit| limit.quota_us)
-        };
-        assert_eq!(read(), Some(10_000));
-        // Without this file the groups are not found.
-        write("proc/self/mountinfo", "");
-        write("cgroups/a/cpu.max", "20000 100000\n");
-        assert_eq!(read(), Some(20_000), "a new quota of the same group");
-        write("proc/self/mountinfo", mountinfo);
-        write("proc/self/cgroup", "0::/b\n");
-        assert_eq!(read(), Some(30_000), "the quota of another group");
-        // Nor are groups kept that have none: they may have been looked for when the files could not be read.
-        write("cgroups/b/cpu.max", "max 100000\n");
-        assert_eq!(read(), None);
-        write("cgroups/b/cpu.max", "40000 100000\n");
-        write("proc/self/mountinfo", "");
-        assert_eq!(read(), None);
-        write("proc/self/mountinfo", mountinfo);
-        assert_eq!(read(), Some(40_000));
         std::fs::remove_dir_all(&root).unwrap();
     }
 

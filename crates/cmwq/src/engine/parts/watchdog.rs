@@ -27,7 +27,7 @@ pub(crate) struct Watchdog {
     /// The process is aborted at the report with this number, and at the report of a stall that has lasted for this long; 0: never.
     pub(in crate::engine) panic_on_stall: AtomicU32,
     pub(in crate::engine) panic_on_stall_ns: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<WatchdogState>,
     pub(in crate::engine) reports: Mutex<Reports>,
 }
 
@@ -40,14 +40,14 @@ pub(in crate::engine) struct Reports {
 }
 
 #[derive(Default)]
-pub(in crate::engine) struct State {
-    pub(in crate::engine) suspects: HashMap<WaitList, Suspect>,
+pub(in crate::engine) struct WatchdogState {
+    pub(in crate::engine) suspects: HashMap<WaitList, StallSuspect>,
     pub(in crate::engine) last_beat_ns: u64,
     pub(in crate::engine) next_pass_ns: u64,
 }
 
 /// A list where something waited when the watchdog examined it.
-pub(in crate::engine) struct Suspect {
+pub(in crate::engine) struct StallSuspect {
     progress: Progress,
     /// For how long it has made no progress, as far as the beats tell.
     stalled_ns: u64,
@@ -62,7 +62,7 @@ impl Watchdog {
             threshold_ns: AtomicU64::new(0),
             panic_on_stall: AtomicU32::new(0),
             panic_on_stall_ns: AtomicU64::new(0),
-            state: Mutex::new(State::default()),
+            state: Mutex::new(WatchdogState::default()),
             reports: Mutex::new(Reports::default()),
         };
         watchdog.set_threshold(threshold);
@@ -76,7 +76,7 @@ impl Watchdog {
     pub(crate) fn set_threshold(&self, threshold: Duration) {
         self.threshold_ns
             .store(clock::saturated_ns(threshold), Ordering::Relaxed);
-        *self.state.lock() = State::default();
+        *self.state.lock() = WatchdogState::default();
     }
 
     /// The service thread calls this at each beat; `waits`: all lists where something waited during `look`. Returns the lists to report, and the time of the next beat. `None`: there
@@ -125,7 +125,7 @@ pub(crate) fn is_of_the_pool(list: WaitList) -> bool {
     matches!(list, WaitList::Ready(_))
 }
 
-impl State {
+impl WatchdogState {
     /// One beat. `waits`: all lists where something waited during `look`. Returns the lists to report.
     fn beat(
         &mut self,
@@ -160,7 +160,7 @@ impl State {
         });
         if pass {
             for (&list, &progress) in waits {
-                self.suspects.entry(list).or_insert(Suspect {
+                self.suspects.entry(list).or_insert(StallSuspect {
                     progress,
                     stalled_ns: 0,
                 });
@@ -210,7 +210,7 @@ mod tests {
     /// The beats of a watchdog over one pool whose progress is `progress(seconds)`: they come when it asks for them, but not while
     /// `stopped(seconds)`. Returns the seconds of the reports.
     fn reports(progress: impl Fn(u64) -> Option<u64>, stopped: impl Fn(u64) -> bool) -> Vec<u64> {
-        let mut state = State::default();
+        let mut state = WatchdogState::default();
         let mut due = 0;
         let mut reports = Vec::new();
         for second in 0..100 {
@@ -266,7 +266,7 @@ mod tests {
     /// The thread that looks may lose its CPU before it has seen anything: what it sees then may have come only just now.
     #[test]
     fn the_time_of_a_look_does_not_count() {
-        let mut state = State::default();
+        let mut state = WatchdogState::default();
         let waits = HashMap::from_iter([(WaitList::Ready(7), Progress::new(1, 0))]);
         let mut begin = None;
         for second in 0..20 {

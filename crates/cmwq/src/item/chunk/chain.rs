@@ -9,7 +9,7 @@
 use super::entries::{Chunks, Found};
 use super::filling::Filling;
 use super::load::Load;
-use super::open::Open;
+use super::open::OpenChunk;
 use crate::item::closure::Small;
 use crate::item::raw::{Pending, RawWork, link};
 use std::ptr::NonNull;
@@ -19,7 +19,7 @@ pub(crate) struct Chain<'b> {
     /// The chunks for its items; `None`: each item is a node of its own.
     chunks: Option<&'b Chunks>,
     /// Of the calling thread.
-    open: &'b Open,
+    open: &'b OpenChunk,
     newest: Option<NonNull<RawWork>>,
     oldest: Option<NonNull<RawWork>>,
     items: usize,
@@ -32,7 +32,7 @@ pub(crate) struct Chain<'b> {
 impl<'b> Chain<'b> {
     /// An empty chain, of items that all go to the pool workqueue of `chunks`.
     #[inline]
-    pub(crate) fn new(chunks: Option<&'b Chunks>, open: &'b Open) -> Self {
+    pub(crate) fn new(chunks: Option<&'b Chunks>, open: &'b OpenChunk) -> Self {
         Chain {
             chunks,
             open,
@@ -190,7 +190,7 @@ mod tests {
     ) -> (Vec<usize>, usize) {
         let (chunks, open) = (
             Chunks::of_items(1, 0, &OldestBatch::new(), &ChunkNumbers::default()),
-            Open::none(),
+            OpenChunk::none(),
         );
         let inbox = Inbox::default();
         let claim = |at: usize| {

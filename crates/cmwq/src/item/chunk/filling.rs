@@ -1,9 +1,8 @@
 //! A chunk that one thread fills before it publishes it: no other thread has it, so nothing about it is a read-modify-write.
 
-use super::Chunks;
-use super::entries::{Chunk, Contents, MOST, Serial};
+use super::entries::{Chunk, Chunks, Contents, MOST, Serial};
 use super::load::Load;
-use super::open::Open;
+use super::open::OpenChunk;
 use crate::item::raw::{Pending, RawWork};
 use crate::sys::atomic::Ordering;
 use std::ptr::NonNull;
@@ -60,7 +59,7 @@ impl Filling {
     }
 
     /// The node to be published. The calling thread, which has left its open chunk, adds to this one from now on.
-    pub(in crate::item) fn finish_open(self, open: &Open) -> NonNull<RawWork> {
+    pub(in crate::item) fn finish_open(self, open: &OpenChunk) -> NonNull<RawWork> {
         let (of, number, filled) = (self.of, self.number, self.filled);
         let chunk = self.leak(2);
         open.begin(of, chunk, number, filled);

@@ -11,7 +11,7 @@
 use super::chain::Chain;
 use super::entries::Chunks;
 use super::load::Load;
-use super::open::Open;
+use super::open::OpenChunk;
 use crate::item::raw::{Pending, RawWork, link};
 use crate::sys::atomic::plain::{AtomicBool, AtomicU64};
 use crate::sys::atomic::{AtomicPtr, Ordering};
@@ -51,7 +51,12 @@ impl Inbox {
     }
 
     /// Publishes `load`, which is handed on, in a new chunk, to which the calling thread adds from now on.
-    pub(crate) fn push_in_chunk<L: Load>(&self, load: L, chunks: &Chunks, open: &Open) -> Pushed {
+    pub(crate) fn push_in_chunk<L: Load>(
+        &self,
+        load: L,
+        chunks: &Chunks,
+        open: &OpenChunk,
+    ) -> Pushed {
         self.push_node(chunks.make(load, open))
     }
 

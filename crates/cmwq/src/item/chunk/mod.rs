@@ -18,6 +18,6 @@ pub(crate) use entries::{Chunks, Found as FoundInChunk, Serial as ChunksSerial};
 pub(crate) use inbox::{Inbox, Pushed};
 pub(crate) use load::{Load, WithHandle};
 pub(crate) use numbers::ChunkNumbers;
-pub(crate) use open::Open as OpenChunk;
+pub(crate) use open::OpenChunk;
 pub(crate) use part::Part;
 pub(crate) use taken::Taken;

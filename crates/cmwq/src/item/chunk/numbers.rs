@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 /// Numbers for the chunks of one pool.
 #[derive(Clone, Default)]
-pub(crate) struct ChunkNumbers(Arc<Mutex<Numbers>>);
+pub(crate) struct ChunkNumbers(Arc<Mutex<FreeNumbers>>);
 
 #[derive(Default)]
-struct Numbers {
+struct FreeNumbers {
     next: u32,
     free: Vec<u32>,
 }

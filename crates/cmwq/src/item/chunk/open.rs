@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 
 /// The chunk that a thread adds to, and holds.
-pub(crate) struct Open {
+pub(crate) struct OpenChunk {
     /// Whose chunk it is; `None`: there is none.
     of: Cell<Option<Serial>>,
     chunk: Cell<Option<NonNull<Chunk>>>,
@@ -23,9 +23,9 @@ pub(crate) struct Open {
     born: Cell<u32>,
 }
 
-impl Open {
+impl OpenChunk {
     pub(crate) const fn none() -> Self {
-        Open {
+        OpenChunk {
             of: Cell::new(None),
             chunk: Cell::new(None),
             number: Cell::new(0),
@@ -241,7 +241,7 @@ impl Open {
 
 impl Chunks {
     /// A chunk with `load` in it, which is handed on, to be published instead, and open to the calling thread.
-    pub(in crate::item) fn make<L: Load>(&self, load: L, open: &Open) -> NonNull<RawWork> {
+    pub(in crate::item) fn make<L: Load>(&self, load: L, open: &OpenChunk) -> NonNull<RawWork> {
         open.leave();
         let chunk = self.begin(&load);
         // Relaxed: the chunk is published as a whole. One hold is the maker's, the other the future taker's.
@@ -254,7 +254,7 @@ impl Chunks {
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenChunk {
     fn drop(&mut self) {
         self.leave();
     }

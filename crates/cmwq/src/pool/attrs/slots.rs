@@ -20,7 +20,7 @@ pub(in crate::pool) trait Borrower: Send + Sync {
 /// The running slots of one engine.
 #[derive(Default)]
 pub(crate) struct RunningSlots {
-    state: Mutex<State>,
+    state: Mutex<SlotsState>,
     /// Slots that pools in line wait for, and those held beyond the limit. A hint for holders.
     wanted: AtomicU32,
     /// There is a limit: for threads that do not hold a pool's lock.
@@ -28,7 +28,7 @@ pub(crate) struct RunningSlots {
 }
 
 #[derive(Default)]
-struct State {
+struct SlotsState {
     /// `None`: no limit.
     limit: Option<u32>,
     /// Slots held by all pools together. It may exceed the limit.
@@ -49,7 +49,7 @@ pub(in crate::pool) enum Borrowed {
     },
 }
 
-impl State {
+impl SlotsState {
     fn has_free(&self) -> bool {
         self.limit.is_none_or(|limit| self.held < limit)
     }
@@ -63,7 +63,7 @@ impl State {
 }
 
 impl RunningSlots {
-    fn with<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
+    fn with<R>(&self, f: impl FnOnce(&mut SlotsState) -> R) -> R {
         let mut state = self.state.lock();
         let result = f(&mut state);
         // Relaxed: a hint. A holder that reads an old value owes a slot one settling, or one tick of the monitor, later.

@@ -161,6 +161,8 @@ impl Drop for PoolGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         self.settle();
+        #[cfg(all(debug_assertions, not(any(test, cmwq_loom))))]
+        self.assert_invariants();
         drop(self.inner.take());
         self.hold.leave();
         #[cfg(all(test, not(cmwq_loom)))]

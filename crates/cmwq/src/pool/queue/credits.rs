@@ -169,10 +169,10 @@ impl NodeLimit {
 
 pub(crate) struct SharedLimit {
     name: String,
-    state: Mutex<Shared>,
+    state: Mutex<SharedCredits>,
 }
 
-struct Shared {
+struct SharedCredits {
     /// Credits that no pool workqueue holds; negative while a lowered limit is overdrawn.
     free: i32,
     /// How many there are in all.
@@ -196,7 +196,7 @@ impl SharedLimit {
     pub(crate) fn new(name: String, limit: i32) -> Arc<Self> {
         Arc::new(SharedLimit {
             name,
-            state: Mutex::new(Shared {
+            state: Mutex::new(SharedCredits {
                 free: limit,
                 limit,
                 tight: false,

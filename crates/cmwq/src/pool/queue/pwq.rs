@@ -6,7 +6,7 @@ use super::credits::NodeLimit;
 use super::held::HeldCredits;
 use super::inactive::Inactive;
 use super::pwq_chunks::PwqChunks;
-use super::room::Room;
+use super::room::WaitingBound;
 use super::stats::QueueStats;
 use super::times::{Sampler, Times};
 use crate::item::{List, Part, Pending, address_of};
@@ -77,7 +77,7 @@ pub(crate) struct PoolWorkqueue<O> {
     /// How long its items wait and run.
     pub(in crate::pool) times: Times,
     /// Where an item that starts or is cancelled leaves its unit of room, if the queue is bounded.
-    pub(in crate::pool) room: Option<Arc<Room>>,
+    pub(in crate::pool) room: Option<Arc<WaitingBound>>,
     /// Its chunks, if it may have any.
     pub(in crate::pool) chunks: Option<Arc<PwqChunks>>,
     /// Open caller slots; each holds a credit.
@@ -139,7 +139,7 @@ impl<O> PoolWorkqueue<O> {
     }
 
     /// Sets the room of its items: the queue is bounded.
-    pub(crate) fn with_room(mut self, room: Option<Arc<Room>>) -> Self {
+    pub(crate) fn with_room(mut self, room: Option<Arc<WaitingBound>>) -> Self {
         self.traits.bounded = room.is_some();
         self.room = room;
         self

@@ -1,21 +1,21 @@
 //! The bound on how many items of one workqueue wait: queued and not started.
 //!
 //! Every item that waits holds one *unit of room*. Its issuer takes the unit before it publishes the item. Under the lock of the item's pool
-//! the unit goes back when the item is started or cancelled. A queue without a bound has no [`Room`].
+//! the unit goes back when the item is started or cancelled. A queue without a bound has no [`WaitingBound`].
 //!
 //! A thread or task that needs room enters the line. Whoever gives a unit back hands it to the first in the line, so a woken waiter has it
 //! and no later issuer overtakes the line.
 //!
 //! **No waiter is forgotten.** The count and the mark that says "there is a line" are one word. A waiter sets the mark, under the line's lock,
 //! with a compare-exchange that finds the room used up. So a unit that is given back either comes before that exchange, which fails then, or
-//! finds the mark, and [serves](Room::serve) the line. The mark is cleared under the line's lock, when the line is empty.
+//! finds the mark, and [serves](WaitingBound::serve) the line. The mark is cleared under the line's lock, when the line is empty.
 //!
 //! | giving back | the waiter's mark | outcome |
 //! |---|---|---|
 //! | before it | the exchange finds room | the waiter takes it |
 //! | after it | seen | the line is served, after the unlock of the pool |
 //!
-//! Closing: the queue is closed first, then [the line is refused](Room::refuse_all). A waiter that comes to the line's lock after that asks
+//! Closing: the queue is closed first, then [the line is refused](WaitingBound::refuse_all). A waiter that comes to the line's lock after that asks
 //! whether the queue is closed, and finds that it is.
 #![forbid(unsafe_code)]
 
@@ -32,17 +32,17 @@ const LINE: u64 = 1;
 const UNIT: u64 = 2;
 
 /// The room of one workqueue.
-pub(crate) struct Room {
+pub(crate) struct WaitingBound {
     /// How many units are taken, in steps of [`UNIT`], and [`LINE`].
     taken: AtomicU64,
     bound: plain::AtomicU64,
     /// How many attempts to queue found no room.
     refused: plain::AtomicU64,
-    line: Mutex<Line>,
+    line: Mutex<WaitingLine>,
 }
 
 #[derive(Default)]
-struct Line {
+struct WaitingLine {
     next: u64,
     /// By their places: there may be many, and each is looked for when it asks again, or leaves.
     waiting: BTreeMap<u64, Foreign<Waker>>,
@@ -55,7 +55,7 @@ pub(crate) type Place = Option<u64>;
 
 /// The answer to a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum RoomAnswer {
     /// It has a unit.
     Taken,
     /// It is in the line, and will be woken.
@@ -64,13 +64,13 @@ pub(crate) enum Asked {
     Closed,
 }
 
-impl Room {
+impl WaitingBound {
     pub(crate) fn new(bound: usize) -> Self {
-        Room {
+        WaitingBound {
             taken: AtomicU64::new(0),
             bound: plain::AtomicU64::new(bound.max(1) as u64),
             refused: plain::AtomicU64::new(0),
-            line: Mutex::new(Line::default()),
+            line: Mutex::new(WaitingLine::default()),
         }
     }
 
@@ -155,45 +155,45 @@ impl Room {
         took
     }
 
-    fn unmark_if_empty(&self, line: &Line) {
+    fn unmark_if_empty(&self, line: &WaitingLine) {
         if line.waiting.is_empty() {
             self.taken.fetch_and(!LINE, Ordering::Relaxed);
         }
     }
 
-    /// A waiter asks for a unit, again and again until the answer is not [`Asked::Waits`]. `is_closed` is asked under the line's lock.
+    /// A waiter asks for a unit, again and again until the answer is not [`RoomAnswer::Waits`]. `is_closed` is asked under the line's lock.
     pub(crate) fn ask(
         &self,
         place: &mut Place,
         is_closed: impl FnOnce() -> bool,
         waker: &Waker,
-    ) -> Asked {
+    ) -> RoomAnswer {
         // The clone and the drop of a waker are the program's code: outside of the lock.
         let mut waker = Some(Foreign::new(waker.clone()));
         let mut line = self.line.lock();
         let asked = match *place {
             Some(own) => match line.served.remove(&own) {
-                Some(true) => Asked::Taken,
-                Some(false) => Asked::Closed,
+                Some(true) => RoomAnswer::Taken,
+                Some(false) => RoomAnswer::Closed,
                 None => {
                     let in_line = line.waiting.get_mut(&own);
                     if let (Some(kept), Some(new)) = (in_line, waker.take()) {
                         waker = Some(std::mem::replace(kept, new));
                     }
-                    Asked::Waits
+                    RoomAnswer::Waits
                 }
             },
-            None if is_closed() => Asked::Closed,
-            None if line.waiting.is_empty() && self.take_under_lock(true) => Asked::Taken,
+            None if is_closed() => RoomAnswer::Closed,
+            None if line.waiting.is_empty() && self.take_under_lock(true) => RoomAnswer::Taken,
             None => {
                 let own = line.next;
                 line.next += 1;
                 line.waiting.extend(waker.take().map(|waker| (own, waker)));
                 *place = Some(own);
-                return Asked::Waits;
+                return RoomAnswer::Waits;
             }
         };
-        if asked != Asked::Waits {
+        if asked != RoomAnswer::Waits {
             *place = None;
         }
         drop(line);
@@ -233,23 +233,23 @@ impl Room {
 mod tests {
     use super::*;
 
-    fn ask(room: &Room, place: &mut Place) -> Asked {
+    fn ask(room: &WaitingBound, place: &mut Place) -> RoomAnswer {
         room.ask(place, || false, Waker::noop())
     }
 
     #[test]
     fn units_go_to_the_first_in_the_line_and_no_one_overtakes_it() {
-        let room = Room::new(1);
+        let room = WaitingBound::new(1);
         let (mut first, mut second) = (None, None);
         assert!(room.try_take() && !room.try_take());
         assert_eq!((room.waiting(), room.refused()), (1, 1));
-        assert_eq!(ask(&room, &mut first), Asked::Waits);
-        assert_eq!(ask(&room, &mut second), Asked::Waits);
+        assert_eq!(ask(&room, &mut first), RoomAnswer::Waits);
+        assert_eq!(ask(&room, &mut second), RoomAnswer::Waits);
         assert!(room.give_back(), "there is a line");
         assert!(!room.try_take(), "the line comes first");
         assert_eq!(room.serve().len(), 1);
-        assert_eq!(ask(&room, &mut second), Asked::Waits);
-        assert_eq!(ask(&room, &mut first), Asked::Taken);
+        assert_eq!(ask(&room, &mut second), RoomAnswer::Waits);
+        assert_eq!(ask(&room, &mut first), RoomAnswer::Taken);
         // The second one gives up when it has been served.
         assert!(room.give_back());
         assert_eq!(room.serve().len(), 1);
@@ -260,12 +260,12 @@ mod tests {
 
     #[test]
     fn a_higher_bound_serves_the_line_and_a_lower_one_takes_nothing_away() {
-        let room = Room::new(1);
+        let room = WaitingBound::new(1);
         let mut places = [None; 3];
         assert!(room.try_take());
         places
             .iter_mut()
-            .for_each(|place| assert_eq!(ask(&room, place), Asked::Waits));
+            .for_each(|place| assert_eq!(ask(&room, place), RoomAnswer::Waits));
         room.set_bound(3);
         assert_eq!(room.serve().len(), 2);
         assert_eq!(room.waiting(), 3);
@@ -278,21 +278,24 @@ mod tests {
         assert_eq!((room.serve().len(), room.waiting()), (1, 1));
         assert_eq!(
             places.map(|mut place| ask(&room, &mut place)),
-            [Asked::Taken; 3]
+            [RoomAnswer::Taken; 3]
         );
     }
 
     #[test]
     fn a_closed_queue_refuses_the_line_and_those_that_come_later() {
-        let room = Room::new(1);
+        let room = WaitingBound::new(1);
         let (mut place, mut late) = (None, None);
         room.take_anyway();
         room.take_anyway();
         assert_eq!((room.waiting(), room.bound()), (2, 1));
-        assert_eq!(ask(&room, &mut place), Asked::Waits);
+        assert_eq!(ask(&room, &mut place), RoomAnswer::Waits);
         assert_eq!(room.refuse_all().len(), 1);
-        assert_eq!(ask(&room, &mut place), Asked::Closed);
-        assert_eq!(room.ask(&mut late, || true, Waker::noop()), Asked::Closed);
+        assert_eq!(ask(&room, &mut place), RoomAnswer::Closed);
+        assert_eq!(
+            room.ask(&mut late, || true, Waker::noop()),
+            RoomAnswer::Closed
+        );
         assert!(!room.give_back() && !room.give_back());
     }
 }
@@ -319,18 +322,18 @@ mod model {
         }
     }
 
-    fn give_back(room: &Room) {
+    fn give_back(room: &WaitingBound) {
         if room.give_back() {
             wake(room.serve());
         }
     }
 
     /// Waits for a unit, as an executor of one thread does.
-    fn take(room: &Room) {
+    fn take(room: &WaitingBound) {
         let unpark = Arc::new(Unpark(Parker::new()));
         let waker = Waker::from(unpark.clone());
         let mut place = None;
-        while room.ask(&mut place, || false, &waker) == Asked::Waits {
+        while room.ask(&mut place, || false, &waker) == RoomAnswer::Waits {
             unpark.0.park();
         }
     }
@@ -344,7 +347,7 @@ mod model {
     #[test]
     fn of_two_that_wait_for_one_unit_each_gets_it() {
         explore(|| {
-            let room = Arc::new(Room::new(1));
+            let room = Arc::new(WaitingBound::new(1));
             assert!(room.try_take());
             let others = [0, 1].map(|_| {
                 let room = room.clone();
@@ -364,14 +367,14 @@ mod model {
     #[test]
     fn one_that_gives_up_passes_its_unit_on() {
         explore(|| {
-            let room = Arc::new(Room::new(1));
+            let room = Arc::new(WaitingBound::new(1));
             assert!(room.try_take());
             let gives_up = thread::spawn({
                 let room = room.clone();
                 move || {
                     let mut place = None;
                     let asked = room.ask(&mut place, || false, Waker::noop());
-                    if asked == Asked::Taken || room.leave(&mut place) {
+                    if asked == RoomAnswer::Taken || room.leave(&mut place) {
                         give_back(&room);
                     }
                 }
@@ -390,7 +393,7 @@ mod model {
     #[test]
     fn one_that_waits_while_the_queue_is_closed_is_refused() {
         explore(|| {
-            let room = Arc::new(Room::new(1));
+            let room = Arc::new(WaitingBound::new(1));
             let closed = Arc::new(AtomicU64::new(0));
             assert!(room.try_take());
             let waits = thread::spawn({
@@ -402,9 +405,9 @@ mod model {
                     let is_closed = || closed.load(Ordering::SeqCst) != 0;
                     loop {
                         match room.ask(&mut place, is_closed, &waker) {
-                            Asked::Waits => unpark.0.park(),
-                            Asked::Closed => return,
-                            Asked::Taken => panic!("no unit was given back"),
+                            RoomAnswer::Waits => unpark.0.park(),
+                            RoomAnswer::Closed => return,
+                            RoomAnswer::Taken => panic!("no unit was given back"),
                         }
                     }
                 }

@@ -19,7 +19,7 @@ use std::time::Duration;
 const COOLDOWN_NS: u64 = 1_000_000_000;
 
 #[derive(Default)]
-struct Requests {
+struct CreateRequests {
     asked: Vec<PoolRef>,
     jobs: Vec<Job>,
     started: bool,
@@ -49,14 +49,14 @@ impl Job {
 }
 
 pub(in crate::pool) struct Creator {
-    requests: Mutex<Requests>,
+    requests: Mutex<CreateRequests>,
     parker: Parker,
 }
 
 impl Creator {
     pub(in crate::pool) fn new() -> Arc<Creator> {
         Arc::new(Creator {
-            requests: Mutex::new(Requests::default()),
+            requests: Mutex::new(CreateRequests::default()),
             parker: Parker::new(),
         })
     }

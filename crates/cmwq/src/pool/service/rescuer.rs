@@ -35,12 +35,12 @@ const NICE: i32 = -20;
 const TOUCHED_STACK: usize = if cfg!(cmwq_loom) { 1 } else { 64 * 1024 };
 
 pub(crate) struct Rescuer {
-    requests: Mutex<Requests>,
+    requests: Mutex<RescueRequests>,
     parker: Parker,
     tid: AtomicU32,
 }
 
-struct Requests {
+struct RescueRequests {
     calls: VecDeque<(Arc<Pool>, PwqKey)>,
     /// Where it rests.
     rest: CpuSet,
@@ -78,7 +78,7 @@ impl Rescuer {
     /// A rescuer whose thread has to call [`serve`](Self::serve).
     pub(in crate::pool) fn new(rest: CpuSet) -> Arc<Rescuer> {
         Arc::new(Rescuer {
-            requests: Mutex::new(Requests {
+            requests: Mutex::new(RescueRequests {
                 // A queue has few pool workqueues that can need it at once: no allocation when it matters.
                 calls: VecDeque::with_capacity(16),
                 rest,

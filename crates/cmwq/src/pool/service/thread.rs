@@ -8,7 +8,7 @@
 use super::checks::CpuChecks;
 use super::creator::Creator;
 use super::deadlines::PoolRef;
-use super::timers::{Timers, mayday_after};
+use super::timers::{PoolTimers, mayday_after};
 use crate::pool::balance::monitor::Monitor;
 use crate::pool::state::member;
 use crate::pool::state::pool::{Pool, PoolService};
@@ -38,7 +38,7 @@ const CPU_CHECK_NS: u64 = 400_000_000;
 const BUSY_NS: u64 = CPU_CHECK_NS / 50;
 
 #[derive(Default)]
-struct Requests {
+struct ServiceRequests {
     /// The creator was asked for a worker, and when.
     create: Vec<(PoolRef, u64)>,
     watch: Vec<PoolRef>,
@@ -53,7 +53,7 @@ struct Requests {
     sleeps_until: Option<u64>,
 }
 
-impl Requests {
+impl ServiceRequests {
     fn any(&self) -> bool {
         let pools = [self.watch.len(), self.cull.len(), self.create.len()];
         self.check_cpus
@@ -65,7 +65,7 @@ impl Requests {
 }
 
 pub(crate) struct Service {
-    requests: Mutex<Requests>,
+    requests: Mutex<ServiceRequests>,
     /// Where its threads may run: they must not inherit the one CPU of the issuer that builds the first queue.
     cpus: CpuSet,
     parker: Parker,
@@ -78,7 +78,7 @@ pub(crate) struct Service {
 impl Service {
     pub(crate) fn new(cpus: CpuSet) -> Arc<Service> {
         Arc::new(Service {
-            requests: Mutex::new(Requests::default()),
+            requests: Mutex::new(ServiceRequests::default()),
             cpus,
             parker: Parker::new(),
             creator: Creator::new(),
@@ -156,14 +156,14 @@ impl Service {
         self.reporter.stop();
     }
 
-    fn ask(&self, what: impl FnOnce(&mut Requests)) {
+    fn ask(&self, what: impl FnOnce(&mut ServiceRequests)) {
         what(&mut self.requests.lock());
         self.parker.unpark();
     }
 
     fn run(self: Arc<Self>) {
         let mut monitor = Monitor::default();
-        let mut timers = Timers::default();
+        let mut timers = PoolTimers::default();
         timers.cpu_check = Some(clock::now_ns() + CPU_CHECK_NS);
         let mut cpu_ns = clock::process_cpu_ns();
         loop {
@@ -205,13 +205,13 @@ impl Service {
         }
     }
 
-    fn take_requests(&self) -> Requests {
+    fn take_requests(&self) -> ServiceRequests {
         let mut requests = self.requests.lock();
         let (started, stop) = (requests.started, requests.stop);
-        let left = Requests {
+        let left = ServiceRequests {
             started,
             stop,
-            ..Requests::default()
+            ..ServiceRequests::default()
         };
         std::mem::replace(&mut *requests, left)
     }

@@ -7,7 +7,7 @@ use super::deadlines::Deadlines;
 const MAYDAY_INITIAL_NS: u64 = 10_000_000;
 const MAYDAY_INTERVAL_NS: u64 = 100_000_000;
 
-pub(in crate::pool) struct Timers<P> {
+pub(in crate::pool) struct PoolTimers<P> {
     maydays: Deadlines<P>,
     culls: Deadlines<P>,
     /// When the CPUs are checked, and when the watchdog examines all pools.
@@ -17,9 +17,9 @@ pub(in crate::pool) struct Timers<P> {
     pub(in crate::pool) slots: Option<u64>,
 }
 
-impl<P> Default for Timers<P> {
+impl<P> Default for PoolTimers<P> {
     fn default() -> Self {
-        Timers {
+        PoolTimers {
             maydays: Deadlines::default(),
             culls: Deadlines::default(),
             cpu_check: None,
@@ -34,7 +34,7 @@ pub(in crate::pool) const fn mayday_after(asked_ns: u64) -> u64 {
     asked_ns + MAYDAY_INITIAL_NS
 }
 
-impl<P: PartialEq> Timers<P> {
+impl<P: PartialEq> PoolTimers<P> {
     /// What pools have asked for: `create`, a worker, each since when; `cull`, a check of their idle workers, each when.
     pub(in crate::pool) fn asked(&mut self, create: Vec<(P, u64)>, cull: Vec<(P, u64)>) {
         for (pool, asked_ns) in create {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     /// Advances time from `from` to `end` ms in single milliseconds; runs what is due.
-    fn pass(timers: &mut Timers<u32>, pool: &mut Fake, from: u64, end: u64) {
+    fn pass(timers: &mut PoolTimers<u32>, pool: &mut Fake, from: u64, end: u64) {
         for ms in from..=end {
             let now = START + ms * MS;
             // It sleeps until its deadline.
@@ -120,13 +120,13 @@ mod tests {
         }
     }
 
-    fn needs_worker(timers: &mut Timers<u32>, since_ns: u64) {
+    fn needs_worker(timers: &mut PoolTimers<u32>, since_ns: u64) {
         timers.asked(vec![(POOL, since_ns)], Vec::new());
     }
 
     #[test]
     fn rescuers_are_called_10_ms_after_a_worker_is_needed_and_then_every_100_ms() {
-        let (mut timers, mut pool) = (Timers::default(), Fake::default());
+        let (mut timers, mut pool) = (PoolTimers::default(), Fake::default());
         pool.needs_until = START + 400 * MS;
         needs_worker(&mut timers, START);
         assert_eq!(timers.earliest(None), Some(START + 10 * MS));
@@ -138,7 +138,7 @@ mod tests {
     /// The service thread was busy when the worker was asked for.
     #[test]
     fn the_10_ms_begin_when_the_worker_is_needed_and_not_when_the_service_thread_is_told() {
-        let (mut timers, mut pool) = (Timers::default(), Fake::default());
+        let (mut timers, mut pool) = (PoolTimers::default(), Fake::default());
         pool.needs_until = START + 40 * MS;
         needs_worker(&mut timers, START);
         pass(&mut timers, &mut pool, 7, 1000);
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn workers_that_may_be_idle_for_ever_are_not_looked_at() {
-        let (mut timers, mut pool) = (Timers::default(), Fake::default());
+        let (mut timers, mut pool) = (PoolTimers::default(), Fake::default());
         timers.asked(Vec::new(), vec![(POOL, u64::MAX)]);
         pass(&mut timers, &mut pool, 0, 1000);
         assert_eq!(pool.culls, [0; 0]);
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_comes_in_time_calls_nobody_and_the_next_one_has_its_own_10_ms() {
-        let (mut timers, mut pool) = (Timers::default(), Fake::default());
+        let (mut timers, mut pool) = (PoolTimers::default(), Fake::default());
         needs_worker(&mut timers, START);
         // One came at 3 ms; the next one is asked for at 8 ms, and comes at 30.
         pass(&mut timers, &mut pool, 0, 8);
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn idle_workers_are_looked_at_when_the_last_one_may_go_and_then_when_they_say() {
-        let (mut timers, mut pool) = (Timers::default(), Fake::default());
+        let (mut timers, mut pool) = (PoolTimers::default(), Fake::default());
         timers.asked(Vec::new(), vec![(POOL, START + IDLE_NS)]);
         pool.next_cull = Some(START + 300_500 * MS);
         pass(&mut timers, &mut pool, 0, 400_000);
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn the_earliest_of_all_is_next() {
-        let mut timers = Timers::default();
+        let mut timers = PoolTimers::default();
         assert_eq!(timers.earliest(Some(7)), Some(7));
         timers.watchdog = Some(6);
         assert_eq!(timers.earliest(Some(7)), Some(6));

@@ -1,7 +1,7 @@
 //! Closing caller slots: their items and runs come under the pool's lock.
 
 use super::pool::Inner;
-use crate::item::Found;
+use crate::item::SlotContent;
 use crate::pool::queue::caller_slot::CallerSlot;
 use crate::pool::queue::pwq::{PwqKey, make_active};
 use crate::sys::atomic::Ordering;
@@ -31,12 +31,12 @@ impl Inner {
             }
             caller_slot.colour.store(pwq.colour(), Ordering::Relaxed);
             match caller_slot.item_slot.close() {
-                Found::Nothing => pwq.return_credit(),
-                Found::Run => {
+                SlotContent::Nothing => pwq.return_credit(),
+                SlotContent::Run => {
                     pwq.one_more_in_flight();
                     pwq.closed_caller_slots.push(caller_slot.clone());
                 }
-                Found::Item(mut item) => {
+                SlotContent::Item(mut item) => {
                     item.accept(pwq.colour());
                     pwq.one_more_in_flight();
                     make_active(worklist, item);

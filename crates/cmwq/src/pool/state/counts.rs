@@ -74,6 +74,11 @@ impl Counts {
         &self.idle
     }
 
+    #[cfg(all(debug_assertions, not(any(test, cmwq_loom))))]
+    pub(in crate::pool) fn joiners(&self) -> u32 {
+        self.joiners.len() as u32
+    }
+
     pub(in crate::pool) fn set_target(&mut self, target: u32) {
         self.target = target;
     }

@@ -12,7 +12,7 @@ use std::cell::Cell;
 thread_local! {
     static RESCUER: Cell<bool> = const { Cell::new(false) };
     /// What the thread runs now.
-    static CURRENT: Running = const { Running::new() };
+    static CURRENT: CurrentRun = const { CurrentRun::new() };
 }
 
 /// What a thread runs, for comparing only.
@@ -43,7 +43,7 @@ impl Current {
 }
 
 /// What this thread runs. Several cells: one would be read in wider pieces than it was written in just before, which is slow on processors.
-struct Running {
+struct CurrentRun {
     item: Cell<usize>,
     func: Cell<usize>,
     front: Cell<usize>,
@@ -52,9 +52,9 @@ struct Running {
     outer: Cell<*const Outer<'static>>,
 }
 
-impl Running {
+impl CurrentRun {
     const fn new() -> Self {
-        Running {
+        CurrentRun {
             item: Cell::new(0),
             func: Cell::new(0),
             front: Cell::new(0),
@@ -108,7 +108,7 @@ pub(in crate::pool) fn leave_queue(outer: Current) {
 struct Outer<'t> {
     what: Current,
     outer: *const Outer<'t>,
-    running: &'t Running,
+    running: &'t CurrentRun,
 }
 
 impl Drop for Outer<'_> {
@@ -191,7 +191,7 @@ pub(in crate::pool) fn end_item() {
 /// What the calling thread runs.
 #[inline]
 pub(crate) fn current() -> Current {
-    CURRENT.with(Running::get)
+    CURRENT.with(CurrentRun::get)
 }
 
 #[inline]

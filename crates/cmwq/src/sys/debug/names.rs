@@ -16,7 +16,7 @@ const REACH: usize = 16;
 const SEVERAL: usize = 1;
 
 #[repr(align(32))]
-struct Slot {
+struct NameSlot {
     /// The sum of the addresses of the function and of its one place. Another pair of the same sum would merely stay without a name.
     pair: AtomicUsize,
     /// 0: empty. Written last.
@@ -32,8 +32,8 @@ struct Name {
     place: String,
 }
 
-static TABLE: [Slot; SLOTS] = [const {
-    Slot {
+static TABLE: [NameSlot; SLOTS] = [const {
+    NameSlot {
         pair: AtomicUsize::new(0),
         func: AtomicUsize::new(0),
         place: AtomicUsize::new(0),
@@ -45,7 +45,7 @@ static TABLE: [Slot; SLOTS] = [const {
 static WRITES: Mutex<()> = Mutex::new(());
 
 #[inline]
-fn slot(func: usize, step: usize) -> &'static Slot {
+fn slot(func: usize, step: usize) -> &'static NameSlot {
     // Functions are aligned to 16 bytes.
     &TABLE[((func >> 4) + step) % SLOTS]
 }
@@ -79,7 +79,7 @@ pub(crate) fn note_both<F: ?Sized>(
 }
 
 /// The slot of the function, and whether it is filled; `None`: all that it could be in belong to others.
-fn find(func: usize) -> Option<(&'static Slot, bool)> {
+fn find(func: usize) -> Option<(&'static NameSlot, bool)> {
     (0..REACH).find_map(|step| {
         let slot = slot(func, step);
         // Acquire: with the name, which was written before.
@@ -93,7 +93,7 @@ fn find(func: usize) -> Option<(&'static Slot, bool)> {
 #[cold]
 #[inline(never)]
 fn note_anew(func: usize, kind: &str, place: &'static Location<'static>) {
-    let is_known = |slot: &Slot| {
+    let is_known = |slot: &NameSlot| {
         let known = slot.place.load(Ordering::Relaxed);
         known == SEVERAL || known == address(place)
     };

@@ -65,14 +65,14 @@ fn free_all(magazine: Magazine) {
 
 /// The magazines of one thread: it allocates from `loaded` and frees into it. With `other`, a thread that does both in turn does not go to the
 /// depot each time.
-struct Own {
+struct OwnBlocks {
     loaded: Magazine,
     other: Magazine,
 }
 
 thread_local! {
-    static OWN: UnsafeCell<Own> = const {
-        UnsafeCell::new(Own {
+    static OWN: UnsafeCell<OwnBlocks> = const {
+        UnsafeCell::new(OwnBlocks {
             loaded: Vec::new(),
             other: Vec::new(),
         })
@@ -85,7 +85,7 @@ pub(crate) fn take(layout: Layout) -> NonNull<u8> {
     if !fits(layout) {
         return from_system(layout);
     }
-    own(Own::take)
+    own(OwnBlocks::take)
         .flatten()
         .unwrap_or_else(|| from_system(BLOCK))
 }
@@ -111,7 +111,7 @@ fn fits(layout: Layout) -> bool {
 
 /// Calls `f` with the thread's magazines; `None` while the thread ends.
 #[inline]
-fn own<R>(f: impl FnOnce(&mut Own) -> R) -> Option<R> {
+fn own<R>(f: impl FnOnce(&mut OwnBlocks) -> R) -> Option<R> {
     // SAFETY: no other thread sees them, and `f` is one of the functions below, which do not call `own`.
     OWN.try_with(|own| f(unsafe { &mut *own.get() })).ok()
 }
@@ -123,7 +123,7 @@ fn from_system(layout: Layout) -> NonNull<u8> {
     NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
-impl Own {
+impl OwnBlocks {
     #[inline]
     fn take(&mut self) -> Option<NonNull<u8>> {
         if self.loaded.is_empty() {
@@ -195,7 +195,7 @@ fn depot<R>(f: impl FnOnce(&mut Depot) -> R) -> Option<R> {
     Some(f(&mut depot))
 }
 
-impl Drop for Own {
+impl Drop for OwnBlocks {
     fn drop(&mut self) {
         free_all(std::mem::take(&mut self.loaded));
         free_all(std::mem::take(&mut self.other));

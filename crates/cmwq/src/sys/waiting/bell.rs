@@ -22,7 +22,7 @@ mod eventfd {
     const MOST: usize = 16_384;
     const NONE: i32 = -1;
 
-    struct Slot {
+    struct BellSlot {
         taken: AtomicBool,
         /// The descriptor; [`NONE`]: the bell is closed.
         fd: AtomicI32,
@@ -32,11 +32,11 @@ mod eventfd {
         rung: AtomicBool,
     }
 
-    static SLOTS: [Slot; MOST] = [const { Slot::new() }; MOST];
+    static SLOTS: [BellSlot; MOST] = [const { BellSlot::new() }; MOST];
 
-    impl Slot {
+    impl BellSlot {
         const fn new() -> Self {
-            Slot {
+            BellSlot {
                 taken: AtomicBool::new(false),
                 fd: AtomicI32::new(NONE),
                 ringers: AtomicU32::new(0),
@@ -89,7 +89,7 @@ mod eventfd {
     impl Bell {
         pub(crate) fn new() -> io::Result<Self> {
             let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-            let free = |slot: &Slot| !slot.taken.swap(true, Ordering::Acquire);
+            let free = |slot: &BellSlot| !slot.taken.swap(true, Ordering::Acquire);
             let Some(index) = SLOTS.iter().position(free) else {
                 return Err(io::Error::other(format!(
                     "all {MOST} eventfds that completion queues may have are in use"

@@ -79,7 +79,7 @@ fn set(word: &AtomicU32, value: u32) {
 }
 
 /// What a wait may cost.
-struct Budget {
+struct PollBudget {
     ns: u32,
     /// The spin budget was spent: this wait finds out whether spinning would pay again.
     probe: bool,
@@ -175,7 +175,7 @@ impl SpinBudget {
 
     /// Whether the result is there by now says nothing.
     #[cold]
-    fn was_preempted(&self, budget: &Budget) {
+    fn was_preempted(&self, budget: &PollBudget) {
         let preempted = self.preempted.load(Ordering::Relaxed) + PREEMPTED;
         let often = preempted >= PREEMPTED_OFTEN;
         if often || budget.probe {
@@ -186,7 +186,7 @@ impl SpinBudget {
         self.preempted.store(counted, Ordering::Relaxed);
     }
 
-    fn paid_off(&self, budget: &Budget, polls: u32) -> bool {
+    fn paid_off(&self, budget: &PollBudget, polls: u32) -> bool {
         let preempted = self.preempted.load(Ordering::Relaxed);
         if preempted > 0 {
             self.preempted.store(preempted - 1, Ordering::Relaxed);
@@ -218,10 +218,10 @@ impl SpinBudget {
         }
     }
 
-    fn budget(&self) -> Option<Budget> {
+    fn budget(&self) -> Option<PollBudget> {
         let ns = self.ns.load(Ordering::Relaxed);
         if ns >= MIN_NS {
-            return Some(Budget { ns, probe: false });
+            return Some(PollBudget { ns, probe: false });
         }
         let refused = self.refused.load(Ordering::Relaxed) + 1;
         let probe_after = self.probe_after.load(Ordering::Relaxed);
@@ -231,7 +231,7 @@ impl SpinBudget {
         }
         self.refused.store(0, Ordering::Relaxed);
         self.probe_later(2, LAST_PROBE_AFTER);
-        Some(Budget {
+        Some(PollBudget {
             ns: MAX_NS,
             probe: true,
         })
@@ -425,7 +425,7 @@ mod tests {
         let mut last = refusals(&spin_budget);
         for _ in 0..10 {
             // The probe was preempted too.
-            spin_budget.was_preempted(&Budget {
+            spin_budget.was_preempted(&PollBudget {
                 ns: MAX_NS,
                 probe: true,
             });
@@ -445,7 +445,7 @@ mod tests {
         }
         assert_eq!(refusals(&spin_budget) + 1, LAST_PROBE_AFTER);
         spin_budget.paid_off(
-            &Budget {
+            &PollBudget {
                 ns: MAX_NS,
                 probe: true,
             },

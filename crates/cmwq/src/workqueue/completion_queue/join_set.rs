@@ -1,7 +1,8 @@
 //! A set of closures whose results are taken as they end.
 #![forbid(unsafe_code)]
 
-use super::{Completed, CompletionQueue};
+use super::owner::CompletionQueue;
+use super::queue::Completed;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicBool;
 use crate::workqueue::queue::Workqueue;

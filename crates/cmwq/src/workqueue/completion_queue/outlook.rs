@@ -1,7 +1,7 @@
 //! What an item that waits for an entry can expect: whether any will come before the item ends.
 #![forbid(unsafe_code)]
 
-use super::queue::Inner;
+use super::queue::CompletionQueueState;
 use crate::pool::current_work;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::fence;
@@ -34,7 +34,7 @@ pub(in crate::workqueue) struct RunsHere {
 }
 
 impl RunsHere {
-    pub(in crate::workqueue) fn begin<T>(inner: Option<&Arc<Inner<T>>>) -> Self {
+    pub(in crate::workqueue) fn begin<T>(inner: Option<&Arc<CompletionQueueState<T>>>) -> Self {
         let queue = inner.map_or(0, |inner| Arc::as_ptr(inner).addr());
         let outer = ITEMS_HERE.get();
         let here = if outer.0 == queue { outer.1 + 1 } else { 1 };
@@ -49,7 +49,7 @@ impl Drop for RunsHere {
     }
 }
 
-impl<T> Inner<T> {
+impl<T> CompletionQueueState<T> {
     /// Whether the calling thread runs items of this queue.
     fn has_items_here(self: &Arc<Self>) -> bool {
         ITEMS_HERE.get().0 == Arc::as_ptr(self).addr()

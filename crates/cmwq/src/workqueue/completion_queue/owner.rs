@@ -2,8 +2,9 @@
 
 use super::outlook::Outlook;
 use super::posts::{FD, THREAD};
-use super::queue::{Inner, Owners};
-use super::{Completed, CompletionQueueBuilder, NotPosted, Poster};
+use super::queue::{
+    Completed, CompletionQueueBuilder, CompletionQueueState, NotPosted, Owners, Poster,
+};
 use crate::pool::{self, BlockGuard, spawn_history};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU64};
@@ -68,7 +69,7 @@ use std::{fmt, io};
 /// **Memory.** Each entry is a block of its own, which is reused. Without a [capacity](CompletionQueueBuilder::capacity) the number of
 /// entries is that of the items submitted and not drained.
 pub struct CompletionQueue<T> {
-    pub(in crate::workqueue) inner: Arc<Inner<T>>,
+    pub(in crate::workqueue) inner: Arc<CompletionQueueState<T>>,
     /// Closed with the last owner.
     bell: Option<Arc<Bell>>,
     /// Whether this owner has armed and has not drained since.
@@ -93,13 +94,16 @@ impl<T> CompletionQueueBuilder<T> {
     pub fn build(self) -> io::Result<CompletionQueue<T>> {
         let bell = self.eventfd.then(Bell::new).transpose()?;
         let ringer = bell.as_ref().map(Bell::ringer);
-        let inner = Arc::new(Inner::new(ringer, self.capacity));
+        let inner = Arc::new(CompletionQueueState::new(ringer, self.capacity));
         Ok(CompletionQueue::new_owner(inner, bell.map(Arc::new)))
     }
 }
 
 impl<T> CompletionQueue<T> {
-    pub(in crate::workqueue) fn new_owner(inner: Arc<Inner<T>>, bell: Option<Arc<Bell>>) -> Self {
+    pub(in crate::workqueue) fn new_owner(
+        inner: Arc<CompletionQueueState<T>>,
+        bell: Option<Arc<Bell>>,
+    ) -> Self {
         CompletionQueue {
             inner,
             bell,
@@ -111,7 +115,7 @@ impl<T> CompletionQueue<T> {
 
     /// A queue without an eventfd, and without a limit.
     pub fn new() -> Self {
-        Self::new_owner(Arc::new(Inner::new(None, None)), None)
+        Self::new_owner(Arc::new(CompletionQueueState::new(None, None)), None)
     }
 
     /// A builder of a queue with a limit, or with an eventfd.

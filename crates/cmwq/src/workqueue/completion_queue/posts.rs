@@ -40,14 +40,14 @@ pub(crate) enum Posted<T> {
 
 // Aligned so that the mark bits are free in an entry's address.
 #[repr(align(8))]
-struct Entry<T> {
-    below: *mut Entry<T>,
+struct PostEntry<T> {
+    below: *mut PostEntry<T>,
     value: T,
 }
 
 /// The head of a completion queue.
 pub(crate) struct Posts<T> {
-    head: AtomicPtr<Entry<T>>,
+    head: AtomicPtr<PostEntry<T>>,
     owns: PhantomData<T>,
 }
 
@@ -56,20 +56,20 @@ unsafe impl<T: Send> Sync for Posts<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for Posts<T> {}
 
-fn is_entry<T>(head: *mut Entry<T>) -> bool {
+fn is_entry<T>(head: *mut PostEntry<T>) -> bool {
     head.addr() & !(Marks::ALL | CLOSED) != 0
 }
 
-fn marks_only<T>(marks: usize) -> *mut Entry<T> {
+fn marks_only<T>(marks: usize) -> *mut PostEntry<T> {
     std::ptr::without_provenance_mut(marks)
 }
 
-impl<T> Entry<T> {
+impl<T> PostEntry<T> {
     fn make(value: T) -> NonNull<Self> {
         let entry = blocks::take(Layout::new::<Self>()).cast::<Self>();
         // SAFETY: this function owns the memory, which is of this layout.
         unsafe {
-            entry.write(Entry {
+            entry.write(PostEntry {
                 below: std::ptr::null_mut(),
                 value,
             });
@@ -99,12 +99,12 @@ impl<T> Posts<T> {
 
     /// Posts `value`.
     pub(crate) fn post(&self, value: T) -> Posted<T> {
-        let entry = Entry::make(value);
+        let entry = PostEntry::make(value);
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
             if head.addr() == CLOSED {
                 // SAFETY: it was not posted.
-                return Posted::Closed(unsafe { Entry::into_value(entry) });
+                return Posted::Closed(unsafe { PostEntry::into_value(entry) });
             }
             let marks = if is_entry(head) { 0 } else { head.addr() };
             let below = if is_entry(head) {
@@ -140,12 +140,12 @@ impl<T> Posts<T> {
     }
 
     /// Takes all entries; marks stay if there are none.
-    pub(crate) fn take(&self) -> Taken<T> {
+    pub(crate) fn take(&self) -> TakenPosts<T> {
         if !self.has_entries() {
-            return Taken { oldest: None };
+            return TakenPosts { oldest: None };
         }
         // Acquire: pairs with the posters' Release; their exchanges are one release sequence. Only owners make it empty, under their lock.
-        Taken::of(self.head.swap(std::ptr::null_mut(), Ordering::Acquire))
+        TakenPosts::of(self.head.swap(std::ptr::null_mut(), Ordering::Acquire))
     }
 
     /// Tells the next poster to signal. `false`: there are entries to take, and nothing was changed.
@@ -183,8 +183,8 @@ impl<T> Posts<T> {
     }
 
     /// Closes the head: no value can be posted any more. The caller gets the entries.
-    pub(crate) fn close(&self) -> Taken<T> {
-        Taken::of(self.head.swap(marks_only(CLOSED), Ordering::AcqRel))
+    pub(crate) fn close(&self) -> TakenPosts<T> {
+        TakenPosts::of(self.head.swap(marks_only(CLOSED), Ordering::AcqRel))
     }
 }
 
@@ -195,17 +195,17 @@ impl<T> Drop for Posts<T> {
 }
 
 /// Entries that an owner has taken, oldest first.
-pub(crate) struct Taken<T> {
-    oldest: Option<NonNull<Entry<T>>>,
+pub(crate) struct TakenPosts<T> {
+    oldest: Option<NonNull<PostEntry<T>>>,
 }
 
 // SAFETY: it owns its entries.
-unsafe impl<T: Send> Send for Taken<T> {}
+unsafe impl<T: Send> Send for TakenPosts<T> {}
 
-impl<T> Taken<T> {
+impl<T> TakenPosts<T> {
     /// The entries below this head, which the caller has taken off.
-    fn of(head: *mut Entry<T>) -> Self {
-        let mut taken = Taken { oldest: None };
+    fn of(head: *mut PostEntry<T>) -> Self {
+        let mut taken = TakenPosts { oldest: None };
         let mut next = NonNull::new(head).filter(|head| is_entry(head.as_ptr()));
         while let Some(entry) = next {
             // SAFETY: the exchange made this owner the only user of the chain.
@@ -220,7 +220,7 @@ impl<T> Taken<T> {
     }
 }
 
-impl<T> Iterator for Taken<T> {
+impl<T> Iterator for TakenPosts<T> {
     type Item = T;
 
     #[inline]
@@ -229,12 +229,12 @@ impl<T> Iterator for Taken<T> {
         // SAFETY: `self` owns the entry and does not use it after this.
         unsafe {
             self.oldest = NonNull::new((*entry.as_ptr()).below);
-            Some(Entry::into_value(entry))
+            Some(PostEntry::into_value(entry))
         }
     }
 }
 
-impl<T> Drop for Taken<T> {
+impl<T> Drop for TakenPosts<T> {
     fn drop(&mut self) {
         // One by one: the destructor of any of them may panic.
         self.for_each(dispose);

@@ -28,7 +28,7 @@ pub struct Completed<T> {
 }
 
 /// What owners and posters share.
-pub(in crate::workqueue) struct Inner<T> {
+pub(in crate::workqueue) struct CompletionQueueState<T> {
     /// Posters write to it.
     pub(in crate::workqueue) posts: CachePadded<Posts<Completed<T>>>,
     /// The futex word of threads in `wait`: it grows with each signal.
@@ -63,9 +63,9 @@ pub(in crate::workqueue) struct Owners<T> {
     pub(in crate::workqueue) sleeping: usize,
 }
 
-impl<T> Inner<T> {
+impl<T> CompletionQueueState<T> {
     pub(in crate::workqueue) fn new(ringer: Option<Ringer>, capacity: Option<usize>) -> Self {
-        Inner {
+        CompletionQueueState {
             posts: CachePadded::new(Posts::new()),
             epoch: AtomicU32::new(0),
             ringer,
@@ -146,7 +146,7 @@ impl<T> Inner<T> {
     }
 }
 
-impl<T> Inner<T> {
+impl<T> CompletionQueueState<T> {
     /// Wakes all owners that await an entry. With the lock, and not only if a flag says that there are some: an owner that comes to the
     /// lock after this poster finds the mark gone that the poster has taken before.
     fn wake_tasks(&self) {
@@ -211,7 +211,7 @@ impl<T> fmt::Debug for CompletionQueueBuilder<T> {
 }
 
 /// Posts to a [`CompletionQueue`](crate::CompletionQueue): from reusable items, or from any other code. May be cloned freely.
-pub struct Poster<T>(Arc<Inner<T>>);
+pub struct Poster<T>(Arc<CompletionQueueState<T>>);
 
 /// Why an entry was not posted. It returns the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,7 +222,7 @@ pub enum NotPosted<T> {
     Closed(T),
 }
 
-impl<T> Inner<T> {
+impl<T> CompletionQueueState<T> {
     /// See [`Poster::post`].
     pub(in crate::workqueue) fn post_value(
         &self,
@@ -254,7 +254,7 @@ impl<T> Inner<T> {
 }
 
 impl<T> Poster<T> {
-    pub(in crate::workqueue) fn of(inner: &Arc<Inner<T>>) -> Self {
+    pub(in crate::workqueue) fn of(inner: &Arc<CompletionQueueState<T>>) -> Self {
         inner.posters.fetch_add(1, Ordering::Relaxed);
         Poster(inner.clone())
     }

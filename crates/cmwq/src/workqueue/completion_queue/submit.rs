@@ -1,8 +1,8 @@
 //! The submitter's side: items that post their results.
 
 use super::outlook::RunsHere;
-use super::queue::{FULL, Inner};
-use super::{Completed, CompletionQueue};
+use super::owner::CompletionQueue;
+use super::queue::{Completed, CompletionQueueState, FULL};
 use crate::error::Refused;
 use crate::trace::foreign;
 use crate::workqueue::task::join::REPORTED;
@@ -34,7 +34,7 @@ impl std::error::Error for NotSubmitted {}
 /// Reserved capacity for the entry of an item, returned if the item is dropped without having run.
 struct Ticket<T> {
     /// `None`: the capacity has passed to the entry.
-    inner: Option<Arc<Inner<T>>>,
+    inner: Option<Arc<CompletionQueueState<T>>>,
     token: u64,
 }
 

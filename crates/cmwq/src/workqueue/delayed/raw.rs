@@ -34,7 +34,7 @@ const _: () = {
 impl RawDelayedWork {
     /// An idle item that was never queued.
     #[cfg(not(cmwq_loom))]
-    pub const fn new(func: crate::WorkFn) -> Self {
+    pub const fn new(func: crate::item::WorkFn) -> Self {
         RawDelayedWork {
             work: RawWork::new(func),
             _reserved: 0,

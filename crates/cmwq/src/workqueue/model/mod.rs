@@ -18,17 +18,17 @@ use crate::pool::model::{
 use crate::pool::{FrontEnd, Pool, PwqKey, PwqState, Traits};
 use crate::sys::park::Parker;
 use crate::sys::sync::Mutex;
-use crate::workqueue::parts::flush::{Flush, wake};
+use crate::workqueue::parts::flush::{FlushGenerations, wake};
 use crate::workqueue::parts::group::ConcurrencyGroup;
 use crate::workqueue::parts::kind::WorkqueueKind;
-use crate::workqueue::parts::limits::{Limits, Numbers};
+use crate::workqueue::parts::limits::{Limits, NodeNumbers};
 use crate::workqueue::parts::pwq::Pwq;
 use loom::thread;
 use std::sync::Arc;
 
 /// A queue whose pool workqueues share one limit.
 struct Queue {
-    flush: Flush,
+    flush: FlushGenerations,
     limits: Limits,
     members: Mutex<Vec<Arc<Pwq>>>,
 }
@@ -39,9 +39,9 @@ impl Queue {
     }
 
     fn in_group(max_active: i32, group: Option<ConcurrencyGroup>) -> Arc<Queue> {
-        let numbers = Numbers::new(max_active as usize);
+        let numbers = NodeNumbers::new(max_active as usize);
         Arc::new(Queue {
-            flush: Flush::default(),
+            flush: FlushGenerations::default(),
             limits: Limits::with_values(WorkqueueKind::Unbound, numbers, vec![max_active], group),
             members: Mutex::new(Vec::new()),
         })

@@ -1,9 +1,9 @@
 //! A workqueue's attributes, and the limits on its numbers.
 
-use crate::affinity::AffinityScope;
 use crate::error::Error;
 use crate::topology::CpuSet;
 use crate::trace::warn;
+use cmwq_topology::affinity::AffinityScope;
 
 /// The attributes of an unbound workqueue, which can be changed while it is in use: all of them at once, with
 /// [`Workqueue::apply_attrs`](crate::Workqueue::apply_attrs).

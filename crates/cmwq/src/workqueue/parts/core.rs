@@ -1,7 +1,7 @@
 //! The workqueue's core: its pool workqueues, the slot of each CPU, and the callbacks of its pools.
 
 use super::attrs::{WorkqueueAttrs, clamp_max_active};
-use super::flush::Flush;
+use super::flush::FlushGenerations;
 use super::kind::{Flags, WorkqueueKind};
 use super::limits::Limits;
 use super::mapping::Mapping;
@@ -9,7 +9,7 @@ use super::pwq::Pwq;
 use crate::engine::{Engine, Queue, epochs};
 use crate::error::Error;
 use crate::pool::{
-    FrontEnd, Pool, PwqKey, PwqState, QueueStats, Rescue, Rescuer, Room, Sampler, Traits,
+    FrontEnd, Pool, PwqKey, PwqState, QueueStats, Rescue, Rescuer, Sampler, Traits, WaitingBound,
     WorkerThreads, current, in_waker, is_on_stack,
 };
 use crate::sys::atomic::Ordering;
@@ -45,12 +45,12 @@ pub(crate) struct WqCore {
     pub(in crate::workqueue) members: Mutex<Vec<Arc<Pwq>>>,
     /// Serialises changes of the attributes.
     pub(in crate::workqueue) control: Mutex<Control>,
-    pub(in crate::workqueue) flush: Flush,
+    pub(in crate::workqueue) flush: FlushGenerations,
     pub(crate) limits: Limits,
     /// Which items have their times measured.
     pub(crate) sampler: Arc<Sampler>,
     /// The bound on how many items wait, if there is one.
-    pub(crate) room: Option<Arc<Room>>,
+    pub(crate) room: Option<Arc<WaitingBound>>,
     /// The attributes of its workers' threads.
     pub(crate) threads: Option<WorkerThreads>,
 }
@@ -100,10 +100,12 @@ impl WqCore {
                 current: Vec::new(),
                 destroyed: false,
             }),
-            flush: Flush::default(),
+            flush: FlushGenerations::default(),
             limits,
             sampler: Sampler::new(),
-            room: flags.max_waiting.map(|bound| Arc::new(Room::new(bound))),
+            room: flags
+                .max_waiting
+                .map(|bound| Arc::new(WaitingBound::new(bound))),
             threads,
             engine,
         });

@@ -11,7 +11,7 @@
 //! that covers it, so under this generation's colour or an older one. There may be many, so it does that before it takes the lock of the flush, which
 //! workers that end an item need.
 //!
-//! A flush may also be awaited ([`Flush::poll`]). Under the same lock a task leaves its waker or finds its generation complete, so no
+//! A flush may also be awaited ([`FlushGenerations::poll`]). Under the same lock a task leaves its waker or finds its generation complete, so no
 //! completion passes between the two. The lock holder that completes a generation takes all wakers, and its caller calls them after the
 //! unlock: a waker is the program's code.
 
@@ -27,13 +27,13 @@ use std::task::Waker;
 pub(crate) type Woken = Vec<Foreign<Waker>>;
 
 #[derive(Default)]
-pub(crate) struct Flush {
-    state: Mutex<State>,
+pub(crate) struct FlushGenerations {
+    state: Mutex<FlushState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct FlushState {
     /// The colour that is current.
     colour: u32,
     /// Generations begun and complete since the queue was made. Generation number n is complete when `complete > n`.
@@ -64,7 +64,7 @@ struct Generation {
     busy: usize,
 }
 
-impl Flush {
+impl FlushGenerations {
     /// Calls `f` with the current colour; no generation begins meanwhile.
     pub(crate) fn with_colour<R>(&self, f: impl FnOnce(u32) -> R) -> R {
         f(self.state.lock().colour)
@@ -141,7 +141,7 @@ impl Flush {
         }
     }
 
-    fn begin(&self, state: &mut State, members: Vec<Arc<Pwq>>) {
+    fn begin(&self, state: &mut FlushState, members: Vec<Arc<Pwq>>) {
         let old = state.colour;
         let next = (old + 1) % COLOURS as u32;
         state.colour = next;
@@ -170,7 +170,7 @@ impl Flush {
         std::mem::take(&mut state.woken)
     }
 
-    fn one_done(&self, state: &mut State, colour: u32) {
+    fn one_done(&self, state: &mut FlushState, colour: u32) {
         if let Some(generation) = state
             .outstanding
             .iter_mut()
@@ -189,7 +189,7 @@ impl Flush {
         }
         if state.complete != before {
             self.changed.notify_all();
-            let State { tasks, woken, .. } = state;
+            let FlushState { tasks, woken, .. } = state;
             woken.extend(std::mem::take(tasks).into_values());
         }
     }

@@ -63,12 +63,12 @@ use std::sync::{Arc, Weak};
 ///
 /// Cloning gives another handle; the group lives as long as its handles and workqueues.
 #[derive(Clone)]
-pub struct ConcurrencyGroup(Arc<Inner>);
+pub struct ConcurrencyGroup(Arc<GroupCore>);
 
 /// The serial of the next group.
 static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
 
-struct Inner {
+struct GroupCore {
     serial: u64,
     /// The fork generation of the process that made it.
     born: u32,
@@ -104,7 +104,7 @@ impl ConcurrencyGroup {
     pub fn new(name: &str, max_active: usize) -> Self {
         // There may be no engine yet.
         fork::notice();
-        ConcurrencyGroup(Arc::new(Inner {
+        ConcurrencyGroup(Arc::new(GroupCore {
             // Relaxed: only uniqueness matters.
             serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
             born: fork::generation(),

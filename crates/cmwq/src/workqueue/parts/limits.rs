@@ -16,12 +16,12 @@ use std::sync::Arc;
 pub(crate) struct Limits {
     kind: WorkqueueKind,
     nodes: Vec<Arc<Node>>,
-    numbers: Mutex<Numbers>,
+    numbers: Mutex<NodeNumbers>,
     /// The limit that it shares with other workqueues.
     group: Option<ConcurrencyGroup>,
 }
 
-pub(crate) struct Numbers {
+pub(crate) struct NodeNumbers {
     max_active: usize,
     min_active: usize,
     /// No item may become active.
@@ -39,14 +39,14 @@ impl Limits {
         max_active: usize,
         group: Option<ConcurrencyGroup>,
     ) -> Self {
-        let numbers = Numbers::new(max_active);
+        let numbers = NodeNumbers::new(max_active);
         let values = numbers.values(engine, kind, attrs);
         Self::with_values(kind, numbers, values, group)
     }
 
     pub(crate) fn with_values(
         kind: WorkqueueKind,
-        numbers: Numbers,
+        numbers: NodeNumbers,
         values: Vec<i32>,
         group: Option<ConcurrencyGroup>,
     ) -> Self {
@@ -212,9 +212,9 @@ impl Limits {
     }
 }
 
-impl Numbers {
+impl NodeNumbers {
     pub(crate) fn new(max_active: usize) -> Self {
-        Numbers {
+        NodeNumbers {
             max_active,
             min_active: max_active.min(WQ_DFL_MIN_ACTIVE),
             frozen: false,

@@ -14,7 +14,7 @@ use std::cell::Cell;
 
 /// The last route that the thread looked up.
 #[derive(Clone, Copy)]
-struct Route {
+struct PwqRoute {
     /// The serial of the queue, which no other queue has or had.
     queue: u64,
     cpu: usize,
@@ -24,12 +24,12 @@ struct Route {
 
 #[cfg(not(cmwq_loom))]
 thread_local! {
-    static ROUTE: Cell<Option<Route>> = const { Cell::new(None) };
+    static ROUTE: Cell<Option<PwqRoute>> = const { Cell::new(None) };
 }
 
 #[cfg(cmwq_loom)]
 loom::thread_local! {
-    static ROUTE: Cell<Option<Route>> = Cell::new(None);
+    static ROUTE: Cell<Option<PwqRoute>> = Cell::new(None);
 }
 
 /// The cached pool workqueue of the existing queue with this serial, if it is still valid. `epoch`: the epoch read with this pin.
@@ -51,7 +51,7 @@ pub(crate) fn again<'g>(
 
 /// Caches the calling thread's route, valid in the epoch `epoch`.
 pub(crate) fn note(queue: u64, issuer: Issuer, pwq: &Pwq, epoch: usize) {
-    let route = Route {
+    let route = PwqRoute {
         queue,
         cpu: issuer.cpu,
         declared: issuer.declared,

@@ -10,19 +10,19 @@ use std::ptr::NonNull;
 ///
 /// # Safety
 /// `references` returns the same field of the value each time, and only [`Reference`] changes it.
-pub(crate) unsafe trait Counted {
+pub(crate) unsafe trait RefCounted {
     fn references(&self) -> &AtomicU32;
 }
 
 /// A reference to a value; dropping the last one drops the value.
-pub(crate) struct Reference<T: Counted + ?Sized>(NonNull<T>);
+pub(crate) struct Reference<T: RefCounted + ?Sized>(NonNull<T>);
 
 // SAFETY: as for Arc: a reference lets any thread use the value, and the last one drops it on any thread.
-unsafe impl<T: Counted + Send + Sync + ?Sized> Send for Reference<T> {}
+unsafe impl<T: RefCounted + Send + Sync + ?Sized> Send for Reference<T> {}
 // SAFETY: as above.
-unsafe impl<T: Counted + Send + Sync + ?Sized> Sync for Reference<T> {}
+unsafe impl<T: RefCounted + Send + Sync + ?Sized> Sync for Reference<T> {}
 
-impl<T: Counted> Reference<T> {
+impl<T: RefCounted> Reference<T> {
     /// The two references to the value that `make` makes. `make` runs when the memory is allocated, so that the value is made in place,
     /// without a copy.
     #[inline]
@@ -53,7 +53,7 @@ impl<T: Counted> Reference<T> {
     ///
     /// # Safety
     /// `other` returns its argument, with another type.
-    pub(crate) unsafe fn into_other<U: Counted + ?Sized>(
+    pub(crate) unsafe fn into_other<U: RefCounted + ?Sized>(
         self,
         other: impl FnOnce(NonNull<T>) -> NonNull<U>,
     ) -> Reference<U> {
@@ -61,7 +61,7 @@ impl<T: Counted> Reference<T> {
     }
 }
 
-impl<T: Counted + ?Sized> Deref for Reference<T> {
+impl<T: RefCounted + ?Sized> Deref for Reference<T> {
     type Target = T;
 
     #[inline]
@@ -71,7 +71,7 @@ impl<T: Counted + ?Sized> Deref for Reference<T> {
     }
 }
 
-impl<T: Counted + ?Sized> Drop for Reference<T> {
+impl<T: RefCounted + ?Sized> Drop for Reference<T> {
     #[inline]
     fn drop(&mut self) {
         // Release: all use of the value comes before its end; Acquire: which comes after all use by others. A sole reference need not be

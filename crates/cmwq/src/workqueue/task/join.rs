@@ -1,9 +1,9 @@
 //! `spawn()`: a closure as a one-shot item, and the handle that waits for its result, in one block of memory.
 
 use super::control;
-use super::counted::{Counted, Reference};
+use super::counted::{RefCounted, Reference};
 use super::own_wait::{may_join, not_in_waker};
-use super::shared::Shared;
+use super::shared::ResultState;
 use crate::error::Refused;
 use crate::item::{Callable, Pending, RawWork, WorkFn, closure};
 use crate::pool::{Waiter, backlogged_pool, spawn_history};
@@ -27,9 +27,9 @@ pub use super::join_error::{JoinError, PanicPayload};
 ///
 /// Kept small: a task of up to 120 bytes is in a reused [block](crate::sys::blocks). A closure of 56 bytes fits.
 #[repr(C)]
-pub(crate) struct Task<F, T> {
+pub(crate) struct JoinableTask<F, T> {
     raw: RawWork,
-    shared: Shared,
+    shared: ResultState,
     stage: UnsafeCell<Stage<F, T>>,
 }
 
@@ -42,11 +42,11 @@ enum Stage<F, T> {
 
 // SAFETY: one thread at a time uses `stage`: the only thread that runs or refuses the item, until `done` is set, and from then on the only
 // handle. `done` orders the two.
-unsafe impl<F: Send, T: Send> Sync for Task<F, T> {}
+unsafe impl<F: Send, T: Send> Sync for JoinableTask<F, T> {}
 
 /// A handle's view of a task, independent of the closure's type.
-trait Joinable<T>: Counted + Send + Sync {
-    fn shared(&self) -> &Shared;
+trait Joinable<T>: RefCounted + Send + Sync {
+    fn shared(&self) -> &ResultState;
     fn raw(&self) -> &RawWork;
     /// Calls the closure for the handle, which takes the result; returns whether it panicked. Notifies no waiter.
     ///
@@ -70,14 +70,14 @@ trait Joinable<T>: Counted + Send + Sync {
 }
 
 // SAFETY: nothing else uses this field.
-unsafe impl<F, T> Counted for Task<F, T> {
+unsafe impl<F, T> RefCounted for JoinableTask<F, T> {
     fn references(&self) -> &AtomicU32 {
         &self.shared.references
     }
 }
 
-impl<F: FnOnce() -> T + Send, T: Send> Joinable<T> for Task<F, T> {
-    fn shared(&self) -> &Shared {
+impl<F: FnOnce() -> T + Send, T: Send> Joinable<T> for JoinableTask<F, T> {
+    fn shared(&self) -> &ResultState {
         &self.shared
     }
 
@@ -125,7 +125,7 @@ impl<F: FnOnce() -> T + Send, T: Send> Joinable<T> for Task<F, T> {
     }
 }
 
-impl<F, T> Task<F, T> {
+impl<F, T> JoinableTask<F, T> {
     /// # Safety
     /// No other thread uses the stage now.
     unsafe fn replace(&self, stage: Stage<F, T>) -> Stage<F, T> {
@@ -175,7 +175,7 @@ impl<F, T> Task<F, T> {
     }
 }
 
-impl<F, T> Task<F, T>
+impl<F, T> JoinableTask<F, T>
 where
     F: FnOnce() -> T + Send,
     T: Send,
@@ -220,9 +220,9 @@ where
     /// As for [`new_within`](Self::new_within).
     #[inline]
     unsafe fn make(func: F) -> (Reference<Self>, JoinHandle<T>) {
-        let (task, other) = Reference::pair(|| Task {
+        let (task, other) = Reference::pair(|| JoinableTask {
             raw: RawWork::new(run::<F, T>),
-            shared: Shared::new(),
+            shared: ResultState::new(),
             stage: UnsafeCell::new(Stage::Closure(func)),
         });
         let handle = JoinHandle {
@@ -275,7 +275,7 @@ where
 }
 
 /// The task as the handle's trait object, for as long as the handle exists.
-fn forever<'a, F, T>(task: NonNull<Task<F, T>>) -> NonNull<dyn Joinable<T>>
+fn forever<'a, F, T>(task: NonNull<JoinableTask<F, T>>) -> NonNull<dyn Joinable<T>>
 where
     F: FnOnce() -> T + Send + 'a,
     T: Send + 'a,
@@ -293,7 +293,7 @@ where
     T: Send,
 {
     // SAFETY: by this function's contract.
-    let task = unsafe { Task::<F, T>::from_raw(item) };
+    let task = unsafe { JoinableTask::<F, T>::from_raw(item) };
     // SAFETY: the item is run once.
     let Some(result) = (unsafe { task.call() }) else {
         return;

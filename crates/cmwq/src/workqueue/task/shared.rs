@@ -8,7 +8,7 @@ use crate::trace::Foreign;
 use std::task::Waker;
 
 /// The part of a task that does not depend on the closure and its result.
-pub(super) struct Shared {
+pub(super) struct ResultState {
     pub(super) done: Completion,
     pub(super) references: AtomicU32,
     /// The fork generation of the process that spawned the closure.
@@ -17,9 +17,9 @@ pub(super) struct Shared {
     waker: AtomicPtr<Foreign<Waker>>,
 }
 
-impl Shared {
+impl ResultState {
     pub(super) fn new() -> Self {
-        Shared {
+        ResultState {
             done: Completion::new(),
             references: AtomicU32::new(0),
             born: fork::generation(),
@@ -60,7 +60,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for ResultState {
     fn drop(&mut self) {
         // Relaxed: no other thread has it any more. There is rarely a waker.
         if !self.waker.load(Ordering::Relaxed).is_null() {
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn who_polls_is_forgotten_with_the_task() {
         let quiet = Arc::new(Quiet);
-        let shared = Shared::new();
+        let shared = ResultState::new();
         assert!(shared.register(&Waker::from(quiet.clone())));
         assert_eq!(Arc::strong_count(&quiet), 2);
         drop(shared);

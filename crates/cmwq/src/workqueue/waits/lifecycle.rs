@@ -320,9 +320,9 @@ impl fmt::Display for Unfinished {
 impl std::error::Error for Unfinished {}
 
 /// Wakes a thread that waits for a future.
-struct Unpark(Completion);
+struct UnparkWaker(Completion);
 
-impl Wake for Unpark {
+impl Wake for UnparkWaker {
     fn wake(self: Arc<Self>) {
         self.0.complete();
     }
@@ -333,7 +333,7 @@ pub(in crate::workqueue) fn block_on<F: Future + Unpin>(
     mut future: F,
     deadline_ns: Option<u64>,
 ) -> Option<F::Output> {
-    let unpark = Arc::new(Unpark(Completion::new()));
+    let unpark = Arc::new(UnparkWaker(Completion::new()));
     let waker = Waker::from(unpark.clone());
     loop {
         // Before the poll: what comes after it is a reason for another one.

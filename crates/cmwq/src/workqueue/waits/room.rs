@@ -3,7 +3,7 @@
 use super::lifecycle::block_on;
 use crate::error::{Error, Refused};
 use crate::item::{Pending, Work, closure};
-use crate::pool::{Asked, Place, in_waker};
+use crate::pool::{Place, RoomAnswer, in_waker};
 use crate::sys::atomic::Ordering;
 use crate::sys::{clock, names};
 use crate::trace::warn_once;
@@ -12,7 +12,7 @@ use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::parts::flush::wake;
 use crate::workqueue::queue::Workqueue;
 use crate::workqueue::queueing::Admission;
-use crate::workqueue::task::join::{JoinHandle, Task};
+use crate::workqueue::task::join::{JoinHandle, JoinableTask};
 use crate::workqueue::task::queued::Queued;
 use std::fmt;
 use std::future::Future;
@@ -135,14 +135,14 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    Task::<F, T>::note_name(Location::caller());
-    let (task, handle) = Task::new(func);
-    let raw = Task::into_raw(task);
+    JoinableTask::<F, T>::note_name(Location::caller());
+    let (task, handle) = JoinableTask::new(func);
+    let raw = JoinableTask::into_raw(task);
     // SAFETY: the reference in `raw` keeps the task alive until its function has taken it over.
     queue(unsafe { Pending::one_shot(raw) }).map_err(|why| NotAccepted {
         why,
         // SAFETY: the queue did not use the reference.
-        func: unsafe { Task::<F, T>::take_back(raw) },
+        func: unsafe { JoinableTask::<F, T>::take_back(raw) },
     })?;
     Ok(handle)
 }
@@ -339,9 +339,9 @@ impl Future for RoomWait {
         };
         let is_closed = || core.closed.load(Ordering::SeqCst) != 0 && !core.runs_here();
         match room.ask(place, is_closed, context.waker()) {
-            Asked::Waits => Poll::Pending,
-            Asked::Taken => Poll::Ready(Ok(Room::new(queue))),
-            Asked::Closed => Poll::Ready(Err(Refused::Draining)),
+            RoomAnswer::Waits => Poll::Pending,
+            RoomAnswer::Taken => Poll::Ready(Ok(Room::new(queue))),
+            RoomAnswer::Closed => Poll::Ready(Err(Refused::Draining)),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::item::Callable;
 use crate::item::chunk::load::WithHandle;
-use crate::item::chunk::open::Open;
+use crate::item::chunk::open::OpenChunk;
 use crate::item::chunk::part::Part;
 
 /// Takes everything out of a chunk that is in no inbox any more, and calls it. Returns the number of entries.
@@ -27,7 +27,7 @@ fn nothing() -> Small {
 #[test]
 fn a_thread_adds_to_its_chunk_until_that_is_full_or_taken() {
     let chunks = Chunks::of_closures(1, 0, &OldestBatch::new(), &ChunkNumbers::default());
-    let open = Open::none();
+    let open = OpenChunk::none();
     assert!(
         !open.add_closure(chunks.serial(), &nothing()),
         "there is none"
@@ -61,7 +61,7 @@ extern "C-unwind" fn never(_: NonNull<RawWork>) {
 #[test]
 fn what_has_a_handle_is_a_closure_when_that_is_dropped_before_it_is_taken() {
     let chunks = Chunks::of_closures(1, 0, &OldestBatch::new(), &ChunkNumbers::default());
-    let (open, works) = (Open::none(), [(); 3].map(|()| RawWork::new(never)));
+    let (open, works) = (OpenChunk::none(), [(); 3].map(|()| RawWork::new(never)));
     let item = |index: usize| {
         // SAFETY: it exists until the end of the test, and is queued once.
         unsafe { Pending::one_shot(NonNull::from(&works[index])) }
@@ -98,7 +98,7 @@ fn what_has_a_handle_is_a_closure_when_that_is_dropped_before_it_is_taken() {
 fn chunks_that_nobody_needs_are_freed_but_for_a_few() {
     let chunks = Chunks::of_closures(1, 0, &OldestBatch::new(), &ChunkNumbers::default());
     let spare = || chunks.spare.lock().others.len();
-    let open = Open::none();
+    let open = OpenChunk::none();
     let nodes: Vec<NonNull<RawWork>> = (0..20).map(|_| chunks.make(&nothing(), &open)).collect();
     for &node in &nodes {
         assert_eq!(use_up(node), 1);
