@@ -20,10 +20,22 @@ use crate::topology::{CpuSet, Topology};
 use std::any::Any;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// One machine and what runs on it. Most programs never name it: [`Workqueue::builder`](crate::Workqueue::builder) uses the [global](Engine::global)
-/// engine. Programs that inject topologies, such as tests and benchmarks, build their own. Engines share nothing, not even pools of equal attributes.
+/// Owns the worker pools of one machine and the threads beside them. Most programs never name it:
+/// [`Workqueue::builder`](crate::Workqueue::builder) uses the [global](Engine::global) engine.
+/// Programs that assume another machine, such as tests and benchmarks, build their own. Engines
+/// share nothing, not even pools of equal attributes.
 ///
 /// Cloning gives another handle. The threads end when the last workqueue of an engine is destroyed and its last handle dropped.
+///
+/// ```
+/// use cmwq::{Engine, Workqueue};
+///
+/// let queue = Workqueue::builder("io").build()?; // on the global engine
+/// println!("{:?}", Engine::global()?.stats());
+/// let apart = Engine::builder().build()?; // for a test: its own pools and threads
+/// assert_eq!(apart.workqueue("test").build()?.spawn(|| 1).join()?, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Engine(pub(crate) Arc<EngineCore>);
 

@@ -3,7 +3,19 @@
 use crate::error::{FlushError, OWN_ITEM, Refused};
 use std::any::Any;
 
-/// Why there is no result.
+/// Why a closure has no result: it panicked, was refused or was aborted.
+///
+/// ```
+/// # let queue = cmwq::Workqueue::builder("doc").build()?;
+/// use cmwq::JoinError;
+///
+/// match queue.spawn(|| "parsed").join() {
+///     Ok(text) => assert_eq!(text, "parsed"),
+///     Err(JoinError::Panicked(payload)) => eprintln!("{:?}", payload.downcast_ref::<&str>()),
+///     Err(other) => eprintln!("{other}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 pub enum JoinError {
     /// The closure panicked, with this payload.
@@ -49,12 +61,12 @@ impl std::fmt::Debug for PanicPayload {
 }
 
 impl JoinError {
-    /// Whether the closure panicked.
+    /// Says whether the closure panicked.
     pub fn is_panic(&self) -> bool {
         matches!(self, JoinError::Panicked(_))
     }
 
-    /// Whether the closure was [aborted](crate::JoinHandle::abort) before it had begun.
+    /// Says whether the closure was [aborted](crate::JoinHandle::abort) before it had begun.
     pub fn is_aborted(&self) -> bool {
         matches!(self, JoinError::Aborted)
     }
