@@ -90,7 +90,7 @@ impl Work {
     /// ```
     ///
     /// # Errors
-    /// As [`RawWork::flush`].
+    /// As [`RawWork::flush`](crate::RawWork::flush).
     pub fn flush(&self) -> Result<bool, FlushError> {
         self.as_raw().flush()
     }
