@@ -145,12 +145,23 @@ impl Drop for EngineCore {
 }
 
 impl Engine {
-    /// The machine.
+    /// Returns the description of the machine that the engine assumes.
+    ///
+    /// ```
+    /// println!("{} CPUs", cmwq::Engine::global()?.topology().cpus().len());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn topology(&self) -> &Topology {
         &self.0.topology
     }
 
-    /// Cores per cache shard (the kernel's `cache_shard_size`). Fixed when the engine is built.
+    /// How many cores make up a cache shard (the kernel's `cache_shard_size`). It is fixed when the
+    /// engine is built.
+    ///
+    /// ```
+    /// assert!(cmwq::Engine::global()?.cache_shard_size() >= 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn cache_shard_size(&self) -> usize {
         self.0.shard_size
     }
@@ -167,6 +178,15 @@ impl Engine {
 
     /// Changes the default scope. Unordered workqueues whose scope is `default` follow at once: queued items finish on the old pools, later ones go
     /// to the new pools. Other workqueues are not touched.
+    ///
+    /// ```
+    /// use cmwq::{Engine, affinity::AffinityScope};
+    ///
+    /// let engine = Engine::builder().build()?;
+    /// engine.set_default_affinity_scope(AffinityScope::Numa)?;
+    /// assert_eq!(engine.default_affinity_scope(), AffinityScope::Numa);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::DefaultScope`] if `scope` is itself `default`, as in the kernel; [`Error::Forked`].
@@ -200,14 +220,30 @@ impl Engine {
         )
     }
 
-    /// The pods of a scope; `Default` is resolved now.
+    /// Returns the groups of CPUs that share a worker pool under a scope; `Default` is resolved
+    /// now.
+    ///
+    /// ```
+    /// use cmwq::{Engine, affinity::AffinityScope};
+    ///
+    /// for pod in Engine::global()?.pods(AffinityScope::Cache).pods() {
+    ///     println!("{pod:?}"); // CPUs that share a worker pool
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn pods(&self, scope: AffinityScope) -> &Pods {
         let scope = scope.or_default(self.default_affinity_scope());
         self.0.pods[scope.index()]
             .get_or_init(|| Pods::build(&self.0.topology, scope, self.0.shard_size))
     }
 
-    /// What the engine has counted since it was built. In a fork's child: zeros, since the counts are the parent's.
+    /// Returns what the engine has counted since it was built. In the child of a fork: zeros, since
+    /// the counts are the parent's.
+    ///
+    /// ```
+    /// println!("{:?}", cmwq::Engine::global()?.stats());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stats(&self) -> EngineStats {
         if self.is_inherited() {
             return EngineStats::default();

@@ -45,17 +45,40 @@ pub struct BatchQueued {
 
 impl BatchQueued {
     /// How many items of the batch were accepted.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let works = [(); 3].map(|()| cmwq::Work::new(|| ()));
+    /// assert_eq!(queue.queue_batch(&works).accepted(), 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn accepted(&self) -> usize {
         self.accepted
     }
 
     /// The items that were not accepted: their indices in the batch, ascending, each with the
     /// reason.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let work = cmwq::Work::new(|| ());
+    /// let paused = work.disable();
+    /// for (index, why) in queue.queue_batch(&[work.clone()]).not_accepted() {
+    ///     println!("item {index}: {why}");
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn not_accepted(&self) -> &[(usize, Queued)] {
         &self.rest
     }
 
     /// Says whether all items of the batch were accepted.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// assert!(queue.queue_batch(&[cmwq::Work::new(|| ())]).is_complete());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_complete(&self) -> bool {
         self.rest.is_empty()
     }

@@ -194,6 +194,13 @@ pub struct SystemQueue {
 impl SystemQueue {
     /// Waits for everything that any code has queued. Warns once that this is risky: another item may wait for the caller.
     ///
+    /// ```
+    /// let queue = cmwq::SystemWorkqueue::Dfl.get()?;
+    /// let own = queue.spawn(|| 6 * 7);
+    /// assert_eq!(own.join()?, 42); // better than `queue.flush()`, which waits for others' items as well
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Workqueue::flush`].
     pub fn flush(&self) -> Result<(), crate::FlushError> {

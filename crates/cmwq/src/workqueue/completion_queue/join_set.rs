@@ -117,6 +117,15 @@ impl<T: Send + 'static> JoinSet<T> {
     }
 
     /// Says whether all closures that were spawned have been joined.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let mut set = cmwq::JoinSet::new(&queue);
+    /// set.spawn(|| ());
+    /// set.wait_next();
+    /// assert!(set.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.left == 0
     }
@@ -134,6 +143,12 @@ impl<T: Send + 'static> JoinSet<T> {
     }
 
     /// Awaits the next closure to end; `None`: the set is empty. The future may be dropped at any time: no result is lost.
+    ///
+    /// ```
+    /// async fn first(set: &mut cmwq::JoinSet<u32>) -> Option<u32> {
+    ///     set.join_next().await?.result.ok()
+    /// }
+    /// ```
     pub fn join_next(&mut self) -> impl Future<Output = Option<Completed<T>>> + '_ {
         std::future::poll_fn(|context| self.poll_join_next(context))
     }

@@ -158,6 +158,13 @@ impl<T> CompletionQueue<T> {
 
     /// Posts an entry, as [`Poster::post`] does.
     ///
+    /// ```
+    /// let done = cmwq::CompletionQueue::new();
+    /// done.post(1, "from the owner itself")?;
+    /// assert!(done.try_next().is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Poster::post`].
     pub fn post(&self, token: u64, value: T) -> Result<(), NotPosted<T>> {
@@ -167,6 +174,13 @@ impl<T> CompletionQueue<T> {
     /// The eventfd, if the queue was [built](CompletionQueueBuilder::eventfd) with one. It is readable when there are entries and an owner
     /// has [armed](Self::arm). It may be watched level-triggered or edge-triggered, and need not be read: [`drain`](Self::drain) does that.
     /// It is closed with the last owner; a duplicate of the descriptor may be kept longer.
+    ///
+    /// ```
+    /// let done = cmwq::CompletionQueue::<()>::builder().eventfd().build()?;
+    /// let eventfd = done.fd().expect("it was asked for"); // for epoll, poll and the like
+    /// assert!(cmwq::CompletionQueue::<()>::new().fd().is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[cfg(not(cmwq_loom))]
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.bell.as_deref().map(Bell::as_fd)

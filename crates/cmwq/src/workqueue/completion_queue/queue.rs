@@ -248,6 +248,18 @@ impl<T> fmt::Debug for CompletionQueueBuilder<T> {
 pub struct Poster<T>(pub(in crate::workqueue) Arc<Inner<T>>);
 
 /// Why an entry was not posted. It gives the value back.
+///
+/// ```
+/// use cmwq::{CompletionQueue, NotPosted};
+///
+/// let done = CompletionQueue::builder().capacity(1).build()?;
+/// done.post(1, "first")?;
+/// match done.post(2, "second") {
+///     Err(NotPosted::Full(value)) => assert_eq!(value, "second"),
+///     other => println!("{other:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotPosted<T> {
     /// The queue's capacity is used up by entries that are posted or reserved.

@@ -15,6 +15,16 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Why an item was not submitted to a [`CompletionQueue`]. Its closure was dropped, and there will be no entry.
+///
+/// ```
+/// # let queue = cmwq::Workqueue::builder("doc").build()?;
+/// use cmwq::{CompletionQueue, NotSubmitted};
+///
+/// let done = CompletionQueue::builder().capacity(1).build()?;
+/// done.submit(&queue, 1, || "first")?;
+/// assert_eq!(done.submit(&queue, 2, || "second"), Err(NotSubmitted::Full));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotSubmitted {
     /// The completion queue is full: its capacity of items was submitted and not drained.

@@ -126,11 +126,19 @@ impl ConcurrencyGroup {
     }
 
     /// The name that the group was made with.
+    ///
+    /// ```
+    /// assert_eq!(cmwq::ConcurrencyGroup::new("disk", 8).name(), "disk");
+    /// ```
     pub fn name(&self) -> &str {
         self.0.shared.name()
     }
 
     /// How many items of the group may be active at a time.
+    ///
+    /// ```
+    /// assert_eq!(cmwq::ConcurrencyGroup::new("disk", 8).max_active(), 8);
+    /// ```
     pub fn max_active(&self) -> usize {
         self.state().max_active
     }
@@ -157,7 +165,13 @@ impl ConcurrencyGroup {
         Ok(())
     }
 
-    /// Its state at this moment. In a fork's child: only what needs no lock.
+    /// Says what the group holds and which workqueues wait, at this moment. In the child of a fork:
+    /// only what needs no lock.
+    ///
+    /// ```
+    /// println!("{:?}", cmwq::ConcurrencyGroup::new("disk", 8).state());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn state(&self) -> GroupState {
         let (limit, held, waiting) = match self.is_inherited() {
             true => (0, 0, 0),

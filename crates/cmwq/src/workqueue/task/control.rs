@@ -14,6 +14,15 @@ use std::time::Duration;
 
 /// The state of an item at one moment, which may have changed when the caller reads it: see
 /// [`Work::busy`].
+///
+/// ```
+/// # let queue = cmwq::Workqueue::builder("doc").build()?;
+/// let work = cmwq::Work::new(|| ());
+/// queue.queue(&work);
+/// work.flush()?;
+/// assert!(!work.busy().pending);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkBusy {
     /// It is queued and has not started.

@@ -42,7 +42,14 @@ pub enum Queued {
 const _: () = assert!(size_of::<Queued>() == 1);
 
 impl Queued {
-    /// Whether one new instance was accepted: this call made the item pending.
+    /// Says whether one new instance was accepted: this call made the item pending.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let work = cmwq::Work::new(|| ());
+    /// assert!(queue.queue(&work).is_accepted());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline]
     pub const fn is_accepted(self) -> bool {
         matches!(self, Queued::Accepted)
@@ -54,7 +61,14 @@ impl Queued {
         matches!(self, Queued::Accepted | Queued::AlreadyPending)
     }
 
-    /// Why the queue refused it, if it did.
+    /// Says why the queue refused the item, if it did.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let work = cmwq::Work::new(|| ());
+    /// assert!(queue.queue(&work).refused().is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline]
     pub const fn refused(self) -> Option<Refused> {
         match self {

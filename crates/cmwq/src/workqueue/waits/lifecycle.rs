@@ -120,6 +120,12 @@ fn unfinished(core: &WqCore, why: FlushError) -> Unfinished {
 }
 
 /// Waits in a task for what was queued before: see [`Workqueue::flush_async`].
+///
+/// ```
+/// async fn written(log: &cmwq::Workqueue) -> Result<(), cmwq::FlushError> {
+///     log.flush_async().await
+/// }
+/// ```
 #[must_use = "a future does nothing until it is polled"]
 pub struct Flush {
     core: Arc<WqCore>,
@@ -177,6 +183,12 @@ impl Dry {
 }
 
 /// Waits in a task until the queue is empty: see [`Workqueue::drain_async`].
+///
+/// ```
+/// async fn empty(log: &cmwq::Workqueue) -> Result<(), cmwq::FlushError> {
+///     log.drain_async().await
+/// }
+/// ```
 #[must_use = "a future does nothing until it is polled"]
 pub struct Drain {
     core: Arc<WqCore>,
@@ -222,6 +234,14 @@ impl Drop for Drain {
 
 /// Waits until a queue that was [shut down](Workqueue::shutdown) has ended: await it, or
 /// [wait](Self::wait_timeout) for it. Dropping it does not wait, and the queue stays shut down.
+///
+/// ```
+/// async fn end(log: cmwq::Workqueue) {
+///     if let Err(unfinished) = log.shutdown().await {
+///         eprintln!("{unfinished}");
+///     }
+/// }
+/// ```
 #[must_use = "the queue is shut down, but this call has not waited for its items"]
 pub struct Shutdown {
     queue: Workqueue,

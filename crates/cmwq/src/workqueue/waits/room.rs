@@ -270,6 +270,13 @@ impl Room {
 
     /// Runs a closure in this room, as [`Workqueue::spawn`] does.
     ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let handle = queue.room().wait()?.spawn(|| 6 * 7).map_err(|refused| refused.why)?;
+    /// assert_eq!(handle.join()?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Workqueue::try_spawn`], but never [`Refused::Full`].
     #[track_caller]
@@ -295,6 +302,14 @@ impl Room {
 
     /// Queues a reusable item in this room, as [`Workqueue::queue`] does. If the item is not
     /// accepted, the next waiter gets the room.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let work = cmwq::Work::new(|| ());
+    /// assert!(queue.room().wait()?.queue(&work).will_run());
+    /// work.flush()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn queue(self, work: &Work) -> Queued {
         let item = match work.claim() {
             Ok(item) => item,
