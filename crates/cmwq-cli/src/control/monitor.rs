@@ -52,7 +52,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     process: ProcessArgs,
 
-    /// Workqueues whose name contains a match of one of these regular expressions [default: all]
+    /// Show only workqueues whose name matches one of these regular expressions, in any part of it [default: all]
     #[arg(value_name = "PATTERN")]
     patterns: Vec<String>,
 
