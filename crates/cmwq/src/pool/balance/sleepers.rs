@@ -7,7 +7,8 @@
 //! as there are CPUs. Since that holds only on average, a few more may run.
 //!
 //! Workers that declare a block do not count as running, but come back at any time. If many do, the same margin applies. Otherwise a worker would
-//! park after its item only because another has come back, and would be woken when the next one blocks.
+//! park after its item only because another has come back, and would be woken when the next one blocks. A worker that stays blocked for many ticks
+//! does not count for this: nobody comes back, and with the margin more workers would run than there are CPUs.
 //!
 //! A worker counts as asleep only if it is still in the same item after its state was read: a worker that waits for the pool's lock between two items
 //! does not. If items only compute, none is found asleep, and the allowance is gone after a few ticks.
@@ -29,7 +30,7 @@ const NOTICED: u32 = WHOLE / 8;
 pub(in crate::pool) struct Sleepers {
     /// The smoothed share of the running workers that sleep.
     share: u32,
-    /// The smoothed number of workers known to be blocked, in parts of [`WHOLE`].
+    /// The smoothed number of workers that are known to be blocked and come back within a tick, in parts of [`WHOLE`].
     blocked: u32,
     /// Where the next sample begins.
     turn: usize,
@@ -41,9 +42,10 @@ impl Sleepers {
         self.share = (self.share * 3 + now) / 4;
     }
 
-    /// Learns that `now` workers are known to be blocked. Returns the average.
-    fn learn_blocked(&mut self, now: usize) -> u32 {
-        let now = now as u64 * u64::from(WHOLE);
+    /// Learns that `blocked` workers are known to be blocked, and that `returned` have come back since the last tick. Returns the average of those that are
+    /// blocked and come back within a tick.
+    fn learn_blocked(&mut self, blocked: usize, returned: u32) -> u32 {
+        let now = (blocked as u64).min(u64::from(returned)) * u64::from(WHOLE);
         let smoothed = (u64::from(self.blocked) * 7 + now) / 8;
         self.blocked = u32::try_from(smoothed).unwrap_or(u32::MAX);
         self.blocked / WHOLE
@@ -83,7 +85,8 @@ impl Pool {
         });
         sleepers.learn(still.count(), number);
         let allowed = sleepers.of(guard.running());
-        let blocked = sleepers.learn_blocked(guard.blocked());
+        let returned = guard.counts.take_returned();
+        let blocked = sleepers.learn_blocked(guard.blocked(), returned);
         guard.allow_sleepers(allowed, blocked);
     }
 }
@@ -147,14 +150,19 @@ mod tests {
         let mut sleepers = Sleepers::default();
         let mut blocked = 0;
         for _ in 0..100 {
-            blocked = sleepers.learn_blocked(22);
+            blocked = sleepers.learn_blocked(22, 60);
         }
         assert!((21..=22).contains(&blocked), "{blocked}");
         assert_eq!(target(2, 0, blocked), 2 + 8);
         assert_eq!(target(2, 0, CROWD - 1), 2);
         assert_eq!(target(2, 0, 0), 2);
         // A crowd for an instant does not count.
-        assert!(Sleepers::default().learn_blocked(22) < CROWD);
+        assert!(Sleepers::default().learn_blocked(22, 60) < CROWD);
+        // Nor one that stays blocked: with a margin more workers would run than there are CPUs.
+        for _ in 0..100 {
+            blocked = sleepers.learn_blocked(22, 1);
+        }
+        assert_eq!(target(2, 0, blocked), 2);
     }
 
     #[test]

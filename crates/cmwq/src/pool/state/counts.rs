@@ -23,6 +23,8 @@ pub(in crate::pool) struct Counts {
     next_joiner: u64,
     /// Workers that steal from other pools and do not count as running.
     away: u32,
+    /// So many blocked workers have come back since the monitor last [asked](Self::take_returned).
+    returned: u32,
     /// Workers that are awake, or were picked to be woken, and look for work before they park.
     searching: u32,
     /// Ids of idle workers, the most recently idle last.
@@ -41,6 +43,7 @@ impl Counts {
             joiners: Vec::new(),
             next_joiner: 0,
             away: 0,
+            returned: 0,
             searching: 0,
             idle: Vec::new(),
             target,
@@ -211,6 +214,16 @@ impl Counts {
         self.searching += 1;
     }
 
+    /// How many workers have come back from a block since the last call.
+    pub(in crate::pool) fn take_returned(&mut self) -> u32 {
+        std::mem::take(&mut self.returned)
+    }
+
+    /// A worker has come back from a block: its item goes on, or has ended.
+    pub(in crate::pool) fn note_return(&mut self) {
+        self.returned = self.returned.saturating_add(1);
+    }
+
     /// The worker's item has ended. Returns its state before.
     #[inline]
     pub(in crate::pool) fn transition_busy_to_searching(
@@ -241,6 +254,7 @@ impl Counts {
         debug_assert_eq!(worker.state, WorkerState::Busy(Busy::Blocked));
         worker.state = WorkerState::Busy(Busy::Running);
         self.running += 1;
+        self.note_return();
     }
 
     #[inline]

@@ -157,7 +157,7 @@ pub(crate) struct Inner {
     pub(in crate::pool) holding: Holding,
     /// How many running workers sleep at any time without declaring it, as far as the monitor knows.
     pub(in crate::pool) sleepers: u32,
-    /// How many others are blocked at any time, and known to be; forgotten while nothing waits.
+    /// How many others are blocked at any time, are known to be, and come back within a tick of the monitor; forgotten while nothing waits.
     pub(in crate::pool) blockers: u32,
     /// Workers whose items are CPU hogs, and how many others may run because of them.
     pub(in crate::pool) hogs: Hogs,

@@ -14,7 +14,7 @@ pub(in crate::pool) fn margin(sleepers: u32) -> u32 {
     2 * sleepers.isqrt()
 }
 
-/// From so many known blocked workers on, they come back so often that the running ones always exceed the pod's CPUs. With a margin they go
+/// From so many blocked workers on that come back within a tick of the monitor, the running ones always exceed the pod's CPUs. With a margin they go
 /// on; without, a worker parks after its item and is woken when the next one blocks.
 pub(in crate::pool) const CROWD: u32 = 6;
 
@@ -65,7 +65,7 @@ impl Inner {
         self.counts.running() + self.counts.searching()
     }
 
-    /// `sleepers` of the running workers sleep, so as many more may run. `blocked` others are known to be blocked.
+    /// `sleepers` of the running workers sleep, so as many more may run. `blocked` others are known to be blocked, and come back soon.
     pub(in crate::pool) fn allow_sleepers(&mut self, sleepers: u32, blocked: u32) {
         let most = self.cpus * MOST_PER_CPU;
         self.sleepers = sleepers.min(most);
@@ -162,8 +162,10 @@ impl Inner {
             return;
         }
         let before = self.counts.transition_busy_to_searching(slot);
-        if before == WorkerState::Busy(Busy::CpuIntensive) {
-            self.hog_ended();
+        match before {
+            WorkerState::Busy(Busy::CpuIntensive) => self.hog_ended(),
+            WorkerState::Busy(Busy::Blocked) => self.counts.note_return(),
+            _ => {}
         }
     }
 
