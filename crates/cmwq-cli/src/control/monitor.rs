@@ -41,8 +41,8 @@ Columns of cmwq's own:
   lockwt   times that a thread had to wait for the lock of a pool;
            workqueues that share a pool share them
 
-With --format json the same values are numbers, times are in nanoseconds, and each line has a timestamp for computing rates: seconds \
-of the monotonic clock, which counts from the start of the machine.
+--format json prints the same values as numbers, with times in nanoseconds. Each line also has
+a timestamp: seconds of the monotonic clock, which counts from the start of the machine.
 
 When a workqueue's attributes are changed, the counts of the pools that it leaves are lost, as in the kernel.";
 
