@@ -29,13 +29,6 @@ mod raw;
 /// [`per_cpu`](crate::WorkqueueBuilder::per_cpu) queue items run on the very CPU that they were
 /// queued from.
 ///
-/// Queues of equal attributes share pools. Items of one queue that one thread queues from one pod start in the order in which they were
-/// queued, as long as `max_active` allows, and run concurrently. So do those of several threads; but in pods of more than one CPU an item
-/// may start before up to 128 items that another thread has queued just before it, if that thread queues without pause. (A thread that
-/// waits for an item may run it before its turn, see [`workers_only`](crate::WorkqueueBuilder::workers_only).) An
-/// [`ordered`](crate::WorkqueueBuilder::ordered) queue runs one item at a time, in order. On a
-/// [`per_cpu`](crate::WorkqueueBuilder::per_cpu) queue items run on the very CPU that they were queued from.
-///
 /// What the caller did before `queue` or `spawn` is visible to the item's function; what the function did is visible to every thread that
 /// waited for it.
 ///
