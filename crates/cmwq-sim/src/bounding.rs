@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     /// Run the programs of two operations only
     #[arg(long, conflicts_with = "protocols")]
     pairs: bool,
-    /// Run only the programs that were written for the five protocols (such as cancelling and flushing)
+    /// Run only the programs of the five protocols: publishing, cancelling, credits, retiring, caller-runs joins
     #[arg(long)]
     protocols: bool,
     /// How the next thread is chosen: time (as its computing takes), pct (random priorities, with the guarantee that --depth describes) or walk (at random at each step)

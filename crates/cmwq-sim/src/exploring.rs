@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
     /// Print the program that the seed makes
     #[arg(long, requires = "seed")]
     show: bool,
-    /// Instead of a random program, each seed is a load on a machine, without faults. It fails if the load runs at a small part of the rate that the machine allows, or needs many times the wake-ups
+    /// Instead of a random program, each seed is a load on a machine, without faults. It fails if many CPUs are much slower than one CPU that does all the work, or if threads are woken without end
     #[arg(long, conflicts_with_all = ["faults", "scheduler", "schedule", "ops", "seconds", "shrink", "keep_going", "twice", "show"])]
     rates: bool,
 }

@@ -113,7 +113,7 @@ pub(crate) struct Args {
     #[arg(long, alias = "scope", value_name = "LIST", help = format!("Scopes to measure, in this order [default: {}]", scope_names(&PUBLISHED_ORDER).replace(' ', "")))]
     scopes: Option<String>,
 
-    /// Number of cores that make up a cache shard; with a list, the scope cache_shard is measured once for each size [default: CMWQ_CACHE_SHARD_SIZE, or else 8]
+    /// About how many cores make up a cache shard; with a list, the scope cache_shard is measured once for each size [default: CMWQ_CACHE_SHARD_SIZE, or else 8]
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     shard_size: Option<String>,
 

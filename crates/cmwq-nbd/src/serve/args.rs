@@ -98,7 +98,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     max_active: Option<String>,
 
-    /// Number of cores that make up a cache shard [default: CMWQ_CACHE_SHARD_SIZE, or else 8]
+    /// About how many cores make up a cache shard [default: CMWQ_CACHE_SHARD_SIZE, or else 8]
     #[arg(long, value_name = "CORES", allow_hyphen_values = true)]
     shard_size: Option<String>,
 

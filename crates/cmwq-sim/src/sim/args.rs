@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     synthetic: Option<String>,
     #[arg(long, value_delimiter = ',', value_name = "LIST", help = format!("Affinity scopes, of {} [default: all]", scopes().join(", ")))]
     scopes: Option<Vec<String>>,
-    /// Number of cores that make up a cache shard; several numbers give a row each [default: 8]
+    /// About how many cores make up a cache shard; several numbers give a row each [default: 8]
     #[arg(
         long,
         value_delimiter = ',',

@@ -59,8 +59,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets how many cores make up a cache shard, the default pod: 8 if it is not set. 0 becomes 1
-    /// with a warning, as in the kernel.
+    /// Sets about how many cores make up a cache shard, the default pod: 8 if it is not set. 0
+    /// becomes 1 with a warning, as in the kernel.
     ///
     /// ```
     /// let engine = cmwq::Engine::builder().cache_shard_size(4).build()?;

@@ -155,8 +155,8 @@ impl Engine {
         &self.0.topology
     }
 
-    /// How many cores make up a cache shard (the kernel's `cache_shard_size`). It is fixed when the
-    /// engine is built.
+    /// About how many cores make up a cache shard (the kernel's `cache_shard_size`). It is fixed
+    /// when the engine is built.
     ///
     /// ```
     /// assert!(cmwq::Engine::global()?.cache_shard_size() >= 1);
