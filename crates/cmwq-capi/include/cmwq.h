@@ -272,8 +272,8 @@ int cmwq_workqueue_set_max_active(struct cmwq_workqueue *wq, int max_active);
  */
 int cmwq_workqueue_set_min_active(struct cmwq_workqueue *wq, int min_active);
 /*
- * Changes how many items may be queued and not started; 0 is taken for 1. -EINVAL: the queue was
- * made without such a bound (cmwq_workqueue_options).
+ * Changes how many items may be queued and not started; 0 is taken for 1, with a warning. -EINVAL:
+ * the queue was made without such a bound (cmwq_workqueue_options).
  */
 int cmwq_workqueue_set_max_waiting(struct cmwq_workqueue *wq, size_t max_waiting);
 /*
@@ -453,9 +453,11 @@ bool cmwq_queue_work(struct cmwq_workqueue *wq, struct cmwq_work *work);
 /*
  * The same, on a queue with a bound on what waits (max_waiting): waits up to `timeout_ns`
  * nanoseconds for room, UINT64_MAX: as long as it takes. Returns as cmwq_try_queue_work(), or
- * -ETIMEDOUT, or -EDEADLK from one of the queue's own items.
+ * -ETIMEDOUT, or -EDEADLK from one of the queue's own items, or from one that has the place in a
+ * group for which the queue's items wait.
  */
-int cmwq_queue_work_wait_ns(struct cmwq_workqueue *wq, struct cmwq_work *work, uint64_t timeout_ns);
+CMWQ_MUST_CHECK int cmwq_queue_work_wait_ns(struct cmwq_workqueue *wq, struct cmwq_work *work,
+	uint64_t timeout_ns);
 /* The same, from `cpu`; from here, with a warning, if there is no such CPU. */
 bool cmwq_queue_work_on(int cpu, struct cmwq_workqueue *wq, struct cmwq_work *work);
 /*

@@ -10,6 +10,7 @@ use common::{
 use std::fs;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 const GNU11: [&str; 1] = ["-std=gnu11"];
@@ -149,6 +150,41 @@ fn libuv_s_own_work_queue() {
         .arg(&program);
     succeeds(&mut command);
     assert_eq!(run::<&str>(&program, &[]), "all on cmwq\n");
+}
+
+/// The folder of a JDK, by its compiler.
+fn jdk() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let compilers = std::env::split_paths(&path).map(|folder| folder.join("javac"));
+    let mut found = compilers.filter_map(|javac| fs::canonicalize(javac).ok());
+    let jdk = found.find_map(|javac| javac.ancestors().nth(2).map(PathBuf::from))?;
+    jdk.join("include/jni.h").exists().then_some(jdk)
+}
+
+/// Seen to fail, by `timeout`: workers that are attached, but not as daemons.
+#[test]
+fn a_jvm_ends_though_idle_workers_are_attached_to_it() {
+    let Some(jdk) = jdk() else {
+        println!(
+            "skipped, because a JDK is missing; on Debian: apt-get install openjdk-17-jdk-headless"
+        );
+        return;
+    };
+    let (include, lib) = (jdk.join("include"), jdk.join("lib/server"));
+    let args = [
+        "-std=gnu11".to_owned(),
+        format!("-isystem{}", include.display()),
+        format!("-isystem{}/linux", include.display()),
+        format!("-L{}", lib.display()),
+        format!("-Wl,--no-as-needed,-rpath,{}", lib.display()),
+        "-ljvm".to_owned(),
+    ];
+    let folder = folder("from_jvm");
+    let program = compile(&folder, "examples/jvm/from_jvm.c", &cc(), &args);
+    // Idle workers stay for five minutes, a JVM that waits for them as well.
+    let mut command = Command::new("timeout");
+    let text = succeeds(command.arg("100").arg(program));
+    assert_eq!(text, "1000 items called Java\n");
 }
 
 #[test]

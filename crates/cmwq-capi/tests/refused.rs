@@ -210,6 +210,7 @@ const ANSWERS: &[&str] = &[
     "cmwq_flush_work_timeout_ns(&item->own, 1)",
     "cmwq_flush_delayed_work_timeout_ns(NULL, 1)",
     "cmwq_try_queue_work(queue, &item->own)",
+    "cmwq_queue_work_wait_ns(queue, &item->own, 1)",
     "cmwq_try_queue_delayed_work_ns(queue, NULL, 1)",
     "cmwq_try_mod_delayed_work_ns(queue, NULL, 1)",
     "cmwq_wait_for_completion_timeout_ns(&done, 1)",

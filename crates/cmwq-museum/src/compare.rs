@@ -1,7 +1,7 @@
 //! Pieces under each scheduler, in random programs and in small ones.
 
 use crate::apart;
-use crate::corpus::{Prepared, Program, Seeds};
+use crate::corpus::{Prepared, Program, Seeds, Way};
 use crate::explore::program::FaultSet;
 use crate::explore::{Case, Runner, Scheduler, Verdict};
 use crate::pieces::Piece;
@@ -15,9 +15,23 @@ const PASSES: [u64; 3] = [8, 56, 448];
 const DEPTH: u32 = 2;
 
 /// After how many runs of a small program the piece was found, and how it showed.
-pub(crate) fn find(program: &str, most: u64) -> Option<(u64, String)> {
+pub(crate) fn find(piece: &Piece, program: &str) -> Option<(u64, String)> {
     let program = Program::named(program).expect("the pieces name programs that there are");
-    found_in(&program, Scheduler::Pct, 0, most).0
+    found_in(&program, way(piece, scheduler(piece)), 0, piece.budget).0
+}
+
+/// The one that finds the piece soonest.
+pub(crate) fn scheduler(piece: &Piece) -> Scheduler {
+    Scheduler::parse(piece.scheduler).expect("the pieces name schedulers that there are")
+}
+
+/// How small programs look for the piece.
+fn way(piece: &Piece, scheduler: Scheduler) -> Way {
+    Way {
+        scheduler,
+        depth: DEPTH,
+        weak: piece.is_weak(),
+    }
 }
 
 /// After how many loads the oracles of rates found the piece, and how it showed.
@@ -35,18 +49,13 @@ pub(crate) fn find_by_rates(most: u64) -> Option<(u64, String)> {
 }
 
 /// As [`find`], from a seed on, and under a scheduler; and how many runs there were.
-fn found_in(
-    program: &Program,
-    scheduler: Scheduler,
-    from: u64,
-    most: u64,
-) -> (Option<(u64, String)>, u64) {
+fn found_in(program: &Program, way: Way, from: u64, most: u64) -> (Option<(u64, String)>, u64) {
     let seeds = Seeds {
         from,
         most,
         until: None,
     };
-    let checked = Prepared::new(program).and_then(|mut it| it.check(scheduler, DEPTH, seeds));
+    let checked = Prepared::new(program).and_then(|mut it| it.check(way, seeds));
     match checked {
         // The set-up is by costs, and finds it before any run.
         Err(why) => (Some((1, why)), 1),
@@ -63,7 +72,7 @@ pub(crate) fn search(piece: &Piece) -> String {
     let mut from = 0;
     for pass in PASSES {
         for program in Program::pairs() {
-            let (found, done) = found_in(&program, Scheduler::Pct, from, pass);
+            let (found, done) = found_in(&program, way(piece, Scheduler::Pct), from, pass);
             runs += done;
             if let Some((_, why)) = found {
                 let (name, why) = (program.name(), why.lines().next().unwrap_or("").to_owned());
@@ -76,13 +85,20 @@ pub(crate) fn search(piece: &Piece) -> String {
     format!("NOT FOUND within {runs} runs of all pairs (budget {budget})")
 }
 
-/// The mean runs until the piece is found, under each scheduler: in its small program, or else in random programs.
-pub(crate) fn compare(runner: &Runner, piece: &Piece, time: Duration) -> std::io::Result<String> {
+/// The mean runs until the piece is found, under each scheduler: in the small program that is named or the piece's own, or else in random
+/// programs.
+pub(crate) fn compare(
+    runner: &Runner,
+    piece: &Piece,
+    program: Option<&str>,
+    time: Duration,
+) -> std::io::Result<String> {
+    let program = program.or(piece.program).filter(|name| *name != "random");
     let mut text = Vec::new();
     for (scheduler, name) in Scheduler::ALL {
         let until = Instant::now() + time;
-        let (found, runs) = match piece.program {
-            Some(program) => in_small(program, scheduler, until),
+        let (found, runs) = match program {
+            Some(program) => in_small(program, way(piece, scheduler), until),
             None => in_random(runner, piece, scheduler, until)?,
         };
         text.push(match found {
@@ -93,14 +109,14 @@ pub(crate) fn compare(runner: &Runner, piece: &Piece, time: Duration) -> std::io
     Ok(text.join(", "))
 }
 
-fn in_small(program: &str, scheduler: Scheduler, until: Instant) -> (u64, u64) {
+fn in_small(program: &str, way: Way, until: Instant) -> (u64, u64) {
     let program = Program::named(program).expect("the pieces name programs that there are");
     let Ok(mut prepared) = Prepared::new(&program) else {
         return (1, 1);
     };
     let (mut found, mut runs) = (0, 0);
     while found < ENOUGH && Instant::now() < until {
-        let failed = match prepared.run(scheduler, DEPTH, runs) {
+        let failed = match prepared.run(way, runs) {
             Ok(run) => run.failure.is_some(),
             Err(_) => return (1, 1),
         };

@@ -4,7 +4,8 @@
 //!
 //! With `--rates SECONDS` it goes on for so long with each piece, and prints how often it was found: what a change of the exploration is measured by.
 //! With `--compare SECONDS` it does so under each scheduler, and prints the mean runs until a piece was found. With `--search` it looks
-//! for the small program that finds a piece.
+//! for the small program that finds a piece. After `--compare SECONDS`, `--in PROGRAM` takes this small program instead, and `--in random`
+//! random ones.
 
 #![allow(
     dead_code,
@@ -33,6 +34,7 @@ mod pods;
 #[path = "../../cmwq-sim/src/rates.rs"]
 mod rates;
 
+use corpus::Program;
 use explore::program::FaultSet;
 use explore::{Case, Runner, Verdict};
 use pieces::Piece;
@@ -61,6 +63,19 @@ fn main() -> ExitCode {
     if wanted.first().is_some_and(|option| option == "--search") {
         how = How::Search;
         wanted.remove(0);
+    }
+    let mut program = None;
+    if let [option, name] = wanted.get(..2).unwrap_or_default()
+        && option == "--in"
+    {
+        if name != "random"
+            && let Err(error) = Program::named(name)
+        {
+            eprintln!("cmwq-museum: --in: {error}");
+            return ExitCode::from(2);
+        }
+        program = Some(name.clone());
+        wanted.drain(..2);
     }
     if wanted.iter().any(|name| name == "--list") {
         pieces::all().for_each(|piece| println!("{}", piece.name));
@@ -95,7 +110,7 @@ fn main() -> ExitCode {
         let said = match how {
             How::Find => None,
             How::Rates(time) => Some(rate(&runner, piece, time)),
-            How::Compare(time) => Some(compare::compare(&runner, piece, time)),
+            How::Compare(time) => Some(compare::compare(&runner, piece, program.as_deref(), time)),
             How::Search => Some(Ok(compare::search(piece))),
         };
         match said {
@@ -110,7 +125,7 @@ fn main() -> ExitCode {
             }
         }
         let found = match piece.program {
-            Some(program) => Ok(compare::find(program, piece.budget)),
+            Some(program) => Ok(compare::find(piece, program)),
             None if piece.rated => Ok(compare::find_by_rates(piece.budget)),
             None => find(&runner, piece),
         };
@@ -157,7 +172,11 @@ impl How {
 /// After how many seeds the piece was found, and how it showed.
 fn find(runner: &Runner, piece: &Piece) -> std::io::Result<Option<(u64, String)>> {
     let faults = FaultSet::parse(piece.faults).expect("the pieces name faults that there are");
-    let cases = (0..piece.budget).map(|seed| Case::new(seed, faults));
+    let scheduler = compare::scheduler(piece);
+    let cases = (0..piece.budget).map(|seed| Case {
+        scheduler,
+        ..Case::new(seed, faults)
+    });
     let mut found = None;
     runner.run_all(cases, 1, |case, verdict| {
         if let Verdict::Failed(why) = verdict {

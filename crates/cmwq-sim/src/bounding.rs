@@ -4,7 +4,7 @@ use clap::Args;
 use cmwq_command::{CliError, output, whole};
 use cmwq_sim::apart;
 use cmwq_sim::corpus::{
-    Checked, Ledger, OPERATIONS, PROTOCOLS, Prepared, Program, Scheduler, Seeds,
+    Checked, Ledger, OPERATIONS, PROTOCOLS, Prepared, Program, Scheduler, Seeds, Way,
 };
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -30,6 +30,9 @@ pub(crate) struct Arguments {
     /// Look for faults that appear when this many pairs of steps happen in a certain order
     #[arg(long, default_value_t = 2, allow_hyphen_values = true, value_parser = whole(1, 5_u32))]
     depth: u32,
+    /// With a weak memory: a thread may see old values of memory wherever the orderings in the code allow it
+    #[arg(long)]
+    weak: bool,
     /// Run with this seed only, to replay a failure
     #[arg(long, requires = "programs", conflicts_with_all = ["runs", "state"], allow_hyphen_values = true, value_parser = whole(0, u64::MAX))]
     seed: Option<u64>,
@@ -48,6 +51,16 @@ pub(crate) struct Arguments {
     /// Print the names of the operations, and run nothing
     #[arg(long)]
     operations: bool,
+}
+
+impl Arguments {
+    fn way(&self) -> Way {
+        Way {
+            scheduler: self.scheduler,
+            depth: self.depth,
+            weak: self.weak,
+        }
+    }
 }
 
 fn say(line: &str) -> Result<(), CliError> {
@@ -99,8 +112,9 @@ fn programs(arguments: &Arguments) -> Result<Vec<Program>, String> {
 /// The command that replays a run.
 fn replay_line(arguments: &Arguments, program: &str, seed: u64) -> String {
     let (depth, scheduler) = (arguments.depth, arguments.scheduler.name());
+    let weak = if arguments.weak { " --weak" } else { "" };
     format!(
-        "cmwq-sim corpus --programs {program} --scheduler {scheduler} --depth {depth} --seed {seed}"
+        "cmwq-sim corpus --programs {program} --scheduler {scheduler} --depth {depth}{weak} --seed {seed}"
     )
 }
 
@@ -108,7 +122,7 @@ fn replay(arguments: &Arguments, programs: &[Program], seed: u64) -> Result<Exit
     let mut status = ExitCode::SUCCESS;
     for program in programs {
         let mut prepared = Prepared::new(program).map_err(CliError::new)?;
-        let run = prepared.run(arguments.scheduler, arguments.depth, seed);
+        let run = prepared.run(arguments.way(), seed);
         let run = run.map_err(CliError::new)?;
         let (name, log) = (program.name(), run.log);
         match run.failure {
@@ -132,6 +146,8 @@ fn replay(arguments: &Arguments, programs: &[Program], seed: u64) -> Result<Exit
 struct Task {
     program: Program,
     seeds: Seeds,
+    /// Runs that the bound asks for, by the longest run so far.
+    needed: u64,
 }
 
 /// The runs of some programs, pass by pass.
@@ -151,9 +167,9 @@ impl Search<'_> {
 
     /// What is left to do until each program has so many runs, or as many as the bound asks for.
     fn tasks(&self, target: u64) -> Vec<Task> {
-        let (scheduler, depth) = (self.arguments.scheduler, self.arguments.depth);
+        let way = self.arguments.way();
         let left = |program: &Program| {
-            let known = self.ledger.get(&program.name(), scheduler, depth);
+            let known = self.ledger.get(&program.name(), way);
             let bound = match known.needed {
                 0 => u64::MAX,
                 needed => needed,
@@ -167,23 +183,24 @@ impl Search<'_> {
             (most > 0 && known.failed.is_none()).then(|| Task {
                 program: program.clone(),
                 seeds,
+                needed: known.needed,
             })
         };
         self.programs.iter().filter_map(left).collect()
     }
 
     fn pass(&mut self, target: u64) -> Result<(), String> {
-        let (scheduler, depth) = (self.arguments.scheduler, self.arguments.depth);
+        let way = self.arguments.way();
         let (tasks, until) = (self.tasks(target), self.until);
         let in_time = |_: &&Task| until.is_none_or(|until| Instant::now() < until);
         let works = tasks.iter().take_while(in_time).map(|task| {
             move || {
                 let mut prepared = Prepared::new(&task.program)?;
-                // By the bound as it is known now.
-                let bound = prepared.size().runs(depth);
+                // By the bound as it is known now: earlier runs may have been longer.
+                let bound = prepared.size().runs(way.depth).max(task.needed);
                 let most = task.seeds.most.min(bound.saturating_sub(task.seeds.from));
                 let seeds = Seeds { most, ..task.seeds };
-                prepared.check(scheduler, depth, seeds)
+                prepared.check(way, seeds)
             }
         });
         let mut written = Instant::now();
@@ -198,7 +215,6 @@ impl Search<'_> {
     }
 
     fn take_down(&mut self, name: &str, result: Result<Checked, String>) -> Result<(), String> {
-        let (scheduler, depth) = (self.arguments.scheduler, self.arguments.depth);
         let checked = result.map_err(|why| format!("{name}: {why}"))?;
         self.runs += checked.runs;
         if let Some((seed, why)) = &checked.failure {
@@ -206,7 +222,7 @@ impl Search<'_> {
             let replay = replay_line(self.arguments, name, *seed);
             say(&format!("FAILED {replay}: {why}")).map_err(|error| error.to_string())?;
         }
-        self.ledger.add(name, scheduler, depth, &checked);
+        self.ledger.add(name, self.arguments.way(), &checked);
         Ok(())
     }
 }
@@ -226,17 +242,21 @@ fn check(arguments: &Arguments, programs: Vec<Program>) -> Result<usize, CliErro
     };
     let most = arguments.runs.unwrap_or(u64::MAX);
     for pass in PASSES {
-        let done = search.pass(pass.min(most));
-        search.ledger.write().map_err(CliError::new)?;
-        done.map_err(CliError::new)?;
+        loop {
+            let done = search.pass(pass.min(most));
+            search.ledger.write().map_err(CliError::new)?;
+            done.map_err(CliError::new)?;
+            // A run that was longer than all before has raised the bound.
+            if pass < u64::MAX || !search.is_in_time() || search.tasks(most).is_empty() {
+                break;
+            }
+        }
         if !search.is_in_time() || pass >= most {
             break;
         }
     }
     let names = search.programs.iter().map(Program::name);
-    let come = search
-        .ledger
-        .text(names, arguments.scheduler, arguments.depth);
+    let come = search.ledger.text(names, arguments.way());
     let (runs, failures) = (search.runs, search.failures);
     let seconds = began.elapsed().as_secs_f64();
     say(&format!(

@@ -11,6 +11,7 @@ use cmwq_loads::{Issuers, Load, Mix, Pause, Shape};
 use cmwq_simulated::affinity::AffinityScope;
 use cmwq_vm::Random;
 use cmwq_vm::machine::{Costs, Machine, Placement};
+use serde::{Deserialize, Serialize};
 
 /// Packages, last-level caches of each, cores of each, threads of each.
 const SHAPES: [[usize; 4]; 11] = [
@@ -38,6 +39,17 @@ const ISSUERS: [Issuers; 5] = [
 /// More wake-ups for each item are a storm. Today's most in 150 seeds is 10.6: an issuer that joins
 /// rounds of 64 items on two sockets of four caches, where thieves come that find nothing.
 pub const MOST_WAKEUPS: f64 = 16.0;
+/// A job waited for so long, none began, and a CPU idled. Besides, it may wait for two items in front of it: a worker that has taken
+/// several runs them one after the other, and a thread that waits runs what it has spawned itself.
+pub const MOST_IDLED_US: f64 = 200.0;
+/// As long, where some items are much longer than others: what is promised beside items that compute, and a tick.
+const MOST_IDLED_UNEVEN_US: f64 = 12_000.0;
+/// Visible operations while a pool's lock is held.
+pub const LONGEST_HOLD: u64 = 4_000;
+/// Bytes that are in use after the load, more than before, for each item.
+pub const MOST_GROWN: f64 = 8.0;
+/// So much is no growth, and as much again for 32 CPUs: free blocks that are kept, and what each thread has.
+const KEPT: i64 = 4 << 20;
 /// So much of one CPU's rate is the least. The least that was seen in 80 seeds is 0.8.
 pub const LEAST_RATE: f64 = 0.5;
 /// What handing over an item takes one CPU that does nothing else, with some to spare.
@@ -53,12 +65,18 @@ pub struct Case {
 }
 
 /// What a case came to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Rated {
     /// The rate by that of one CPU which does all.
     pub to_one_cpu: f64,
     /// Wake-ups of each item.
     pub wakeups: f64,
+    /// For how long something waited, nothing began, and a CPU idled, in microseconds.
+    pub idled_us: f64,
+    /// The most visible operations while one lock was held.
+    pub held: u64,
+    /// Bytes for each item that stay in use.
+    pub grown: f64,
 }
 
 impl Case {
@@ -96,6 +114,7 @@ impl Case {
                 doing: Doing::Load(load),
                 window_ns: 0,
                 seed,
+                probe_ns: 25_000,
             },
         })
     }
@@ -146,9 +165,13 @@ impl Case {
                 (alone_ns, f64::from(in_flight) * 1e9 / found.items_per_s)
             }
         };
+        let kept = KEPT + KEPT * self.plan.machine.cpus.len() as i64 / 32;
         Rated {
             to_one_cpu: (alone_ns + 2.0 * WAKE_NS) / took_ns.max(1.0),
             wakeups: found.wakeups_per_item,
+            idled_us: measured.idled_ns as f64 / 1e3,
+            held: measured.did.longest_hold,
+            grown: (measured.grown - kept).max(0) as f64 / (measured.ran as f64).max(1.0),
         }
     }
 
@@ -162,11 +185,31 @@ impl Case {
             let wakeups = rated.wakeups;
             return Err(format!("{wakeups:.1} wake-ups for each item"));
         }
+        if rated.held > LONGEST_HOLD {
+            return Err(format!("a lock was held for {} operations", rated.held));
+        }
+        // A load that arrives keeps its own account of each item.
+        let is_borne = !matches!(load.shape, Shape::Arrive { .. });
+        if is_borne && rated.grown > MOST_GROWN {
+            let grown = rated.grown;
+            return Err(format!("{grown:.1} bytes more are in use for each item"));
+        }
         // Threads that compute have the CPUs, and a rate that the CPUs do not bear has no time.
         let is_free = !load.hogs && load.place != cmwq_loads::Place::OneCpu;
-        let is_borne = !matches!(load.shape, Shape::Arrive { .. });
         // And what sleeps takes no CPU at all.
         let is_awake = !matches!(load.mix, Mix::Sleeps { .. });
+        let most_idled_us = match load.mix {
+            Mix::Even => MOST_IDLED_US + 2.0 * load.mean_ns() / 1e3,
+            _ => MOST_IDLED_UNEVEN_US,
+        };
+        // A worker that was woken may wait for its waker's CPU while others idle.
+        let comes = self.plan.machine.placement != Placement::Waker;
+        if is_free && is_borne && is_awake && comes && rated.idled_us > most_idled_us {
+            let idled = rated.idled_us;
+            return Err(format!(
+                "something waited for {idled:.0} us while a CPU idled, and nothing began"
+            ));
+        }
         if is_free && is_borne && is_awake && rated.to_one_cpu < LEAST_RATE {
             let ratio = rated.to_one_cpu;
             return Err(format!("{ratio:.3} of the rate of one CPU that did all"));

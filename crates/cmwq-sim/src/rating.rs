@@ -10,23 +10,15 @@ use std::process::ExitCode;
 pub(crate) fn run(seeds: Range<u64>, jobs: usize, shows: bool) -> Result<ExitCode, CliError> {
     let first = seeds.start;
     let mut failures = 0_u64;
-    let mut rated = 0_u64;
-    let mut worst = Rated {
-        to_one_cpu: f64::INFINITY,
-        wakeups: 0.0,
-    };
+    let mut all: Vec<Rated> = Vec::new();
     let works = seeds.map(|seed| move || rate(seed));
     let done = apart::run_all(jobs, works, |number, result| {
         let seed = first + number as u64;
-        let (text, to_one_cpu, wakeups, complaint) =
-            result.map_err(|why| format!("seed {seed}: {why}"))?;
-        rated += 1;
-        worst.to_one_cpu = worst.to_one_cpu.min(to_one_cpu);
-        worst.wakeups = worst.wakeups.max(wakeups);
-        let figures = format!("{to_one_cpu:.2} of one CPU, {wakeups:.2} wake-ups an item");
+        let (text, rated, complaint) = result.map_err(|why| format!("seed {seed}: {why}"))?;
+        all.push(rated);
         if complaint.is_empty() {
             return if shows {
-                say(&format!("seed {seed}: {text}: {figures}"))
+                say(&format!("seed {seed}: {text}: {}", figures(&[rated])))
             } else {
                 Ok(())
             };
@@ -38,8 +30,9 @@ pub(crate) fn run(seeds: Range<u64>, jobs: usize, shows: bool) -> Result<ExitCod
     });
     done.map_err(CliError::new)?;
     say(&format!(
-        "rated {rated} seeds, {failures} failures; the worst has {:.2} of one CPU's rate, {:.2} wake-ups an item",
-        worst.to_one_cpu, worst.wakeups
+        "rated {} seeds, {failures} failures; the worst of each: {}",
+        all.len(),
+        figures(&all)
     ))
     .map_err(CliError::new)?;
     Ok(if failures == 0 {
@@ -49,13 +42,27 @@ pub(crate) fn run(seeds: Range<u64>, jobs: usize, shows: bool) -> Result<ExitCod
     })
 }
 
+/// The worst of each figure.
+fn figures(all: &[Rated]) -> String {
+    let most = |of: fn(&Rated) -> f64| all.iter().map(of).fold(0.0, f64::max);
+    let least = all.iter().map(|rated| rated.to_one_cpu);
+    format!(
+        "{:.2} of one CPU's rate, {:.2} wake-ups an item, {:.0} us beside an idle CPU, {:.0} operations under a lock, {:.1} bytes more an item",
+        least.fold(f64::INFINITY, f64::min),
+        most(|rated| rated.wakeups),
+        most(|rated| rated.idled_us),
+        most(|rated| rated.held as f64),
+        most(|rated| rated.grown),
+    )
+}
+
 /// The case in words, its figures, and what is wrong with them; empty: nothing is.
-fn rate(seed: u64) -> Result<(String, f64, f64, String), String> {
+fn rate(seed: u64) -> Result<(String, Rated, String), String> {
     let case = Case::new(seed).map_err(|failed| failed.to_string())?;
     let text = case.text();
     let rated = case.run().map_err(|failed| format!("{text}: {failed}"))?;
     let complaint = case.judge(rated).err().unwrap_or_default();
-    Ok((text, rated.to_one_cpu, rated.wakeups, complaint))
+    Ok((text, rated, complaint))
 }
 
 fn say(line: &str) -> Result<(), String> {

@@ -60,6 +60,32 @@ fn one_seed_is_one_log_under_each_scheduler() {
 }
 
 #[test]
+fn one_seed_is_one_log_with_a_weak_memory_and_the_state_tells_them_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let state = state.to_str().unwrap();
+    let run = |more: &[&str]| {
+        let program = ["--programs", "queue-twice+cancel-sync"];
+        let (status, said) = corpus(&[program.as_slice(), more].concat());
+        assert_eq!(status, Some(0), "{said}");
+        said
+    };
+    assert_eq!(
+        run(&["--weak", "--seed", "7"]),
+        run(&["--weak", "--seed", "7"])
+    );
+    run(&["--weak", "--runs", "3", "--state", state]);
+    run(&["--runs", "2", "--state", state]);
+    assert!(run(&["--weak", "--runs", "5", "--state", state]).starts_with("2 runs in "));
+    let told = std::fs::read_to_string(state).unwrap();
+    assert!(
+        told.contains("queue-twice+cancel-sync pct,weak 2 5 "),
+        "{told}"
+    );
+    assert!(told.contains("queue-twice+cancel-sync pct 2 2 "), "{told}");
+}
+
+#[test]
 fn a_search_goes_on_where_it_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
@@ -79,6 +105,25 @@ fn a_search_goes_on_where_it_stopped() {
         .lines()
         .find(|line| line.starts_with("execute+execute pct 2 5 "));
     assert!(line.is_some(), "{told}");
+}
+
+#[test]
+fn a_search_goes_on_to_the_bound_of_the_longest_run_so_far() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let head = "program scheduler depth runs needed threads steps failed";
+    // More than the program's size at its beginning asks for.
+    std::fs::write(
+        &state,
+        format!("{head}\nqueue+cancel pct 1 10 100 14 500 -\n"),
+    )
+    .unwrap();
+    let program = ["--programs", "queue+cancel", "--depth", "1"];
+    let more = ["--state", state.to_str().unwrap()];
+    let (status, said) = corpus(&[program.as_slice(), &more].concat());
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.starts_with("90 runs in "), "{said}");
+    assert!(said.contains("1 to the bound of depth 1"), "{said}");
 }
 
 #[test]

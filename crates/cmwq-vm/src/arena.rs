@@ -35,6 +35,8 @@ thread_local! {
     /// The rest of this thread's chunk.
     static NEXT: Cell<usize> = const { Cell::new(0) };
     static END: Cell<usize> = const { Cell::new(0) };
+    /// Bytes of this thread's blocks that are in use.
+    static IN_USE: Cell<usize> = const { Cell::new(0) };
     /// Freed blocks of each size; each holds the address of the next.
     static FREE: [Cell<*mut u8>; CLASSES] = const { [const { Cell::new(null_mut()) }; CLASSES] };
 }
@@ -42,7 +44,13 @@ thread_local! {
 /// A machine is switched on: its memory begins with a page, and does not depend on earlier machines.
 pub(crate) fn begin() {
     NEXT.set(END.get());
+    IN_USE.set(0);
     FREE.with(|lists| lists.iter().for_each(|list| list.set(null_mut())));
+}
+
+/// Bytes that the machine's program has allocated and not freed.
+pub(crate) fn in_use() -> usize {
+    IN_USE.get()
 }
 
 fn class(layout: Layout) -> usize {
@@ -120,6 +128,7 @@ unsafe impl GlobalAlloc for Arena {
         if is_inside() && class < CLASSES && layout.align() <= PAGE {
             let block = take(class);
             if !block.is_null() {
+                IN_USE.set(IN_USE.get() + (1 << class));
                 return block;
             }
         }
@@ -135,6 +144,7 @@ unsafe impl GlobalAlloc for Arena {
         }
         // Outside a machine nothing is reused: the next one begins anew.
         if is_inside() {
+            IN_USE.set(IN_USE.get().saturating_sub(1 << class(layout)));
             FREE.with(|lists| {
                 let list = &lists[class(layout)];
                 // What still uses it finds no address and no sensible number.

@@ -13,6 +13,8 @@ const LINE: usize = 64;
 /// What the data were when the lock was taken.
 #[derive(Debug)]
 pub struct Held {
+    /// Visible operations that its thread had done, if they are counted.
+    since: Option<u64>,
     address: usize,
     before: Vec<u8>,
 }
@@ -32,7 +34,22 @@ pub unsafe fn hold(address: usize, bytes: usize) -> Held {
         std::ptr::copy_nonoverlapping(address as *const u8, before.as_mut_ptr(), bytes);
         before.set_len(bytes);
     }
-    Held { address, before }
+    Held {
+        since: None,
+        address,
+        before,
+    }
+}
+
+impl Held {
+    /// What its thread does until the release counts for [`Totals::longest_hold`](crate::os::Totals::longest_hold).
+    pub fn count(&mut self) {
+        self.since = Some(steps_of_caller());
+    }
+}
+
+fn steps_of_caller() -> u64 {
+    with(|vm| vm.threads[vm.tid.index()].operations)
 }
 
 /// The calling thread is about to release the lock. It fetches the lines that it has written, each
@@ -41,7 +58,11 @@ pub unsafe fn hold(address: usize, bytes: usize) -> Held {
 /// # Safety
 /// The data are still there.
 pub unsafe fn release(held: Held) {
-    let Held { address, before } = held;
+    let Held {
+        since,
+        address,
+        before,
+    } = held;
     let end = address + before.len();
     let mut from = address;
     while from < end {
@@ -57,5 +78,9 @@ pub unsafe fn release(held: Held) {
         }
         from = to;
     }
-    with(|vm| vm.copies.push(before));
+    let steps = since.map_or(0, |since| steps_of_caller() - since);
+    with(|vm| {
+        vm.longest_hold = vm.longest_hold.max(steps);
+        vm.copies.push(before);
+    });
 }

@@ -518,18 +518,18 @@ pub fn process_cpu_ns() -> u64 {
     with(|vm| vm.busy_ns())
 }
 
-/// How long a thread may run at a time unless it asks for something else.
-#[must_use]
-pub fn default_slice_ns() -> u64 {
-    with(|vm| vm.costs.slice_ns)
-}
-
-/// Sets how long the calling thread may run at a time; `None`: as the machine has it.
-pub fn set_slice(ns: Option<u64>) {
+/// Sets how long a thread may run at a time; `None`: as the machine has it. `false`: the thread never was.
+pub fn set_slice(tid: Tid, ns: Option<u64>) -> bool {
     with(|vm| {
-        let tid = vm.tid;
-        vm.threads[tid.index()].slice_ns = ns.unwrap_or(vm.costs.slice_ns);
-    });
+        let cpu = vm.cpu;
+        vm.cpus[cpu].clock += vm.costs.syscall_ns;
+        let default_ns = vm.costs.slice_ns;
+        let Some(thread) = vm.threads.get_mut(tid.index()) else {
+            return false;
+        };
+        thread.slice_ns = ns.unwrap_or(default_ns);
+        true
+    })
 }
 
 /// A random number of the run's seed.

@@ -20,10 +20,14 @@ pub struct Totals {
     pub busy_ns: u64,
     /// Threads created.
     pub threads: usize,
+    /// The most visible operations that a thread has done while it held a lock of which they [count](crate::Held::count).
+    pub longest_hold: u64,
+    /// Bytes of the machine's memory that are in use, if the program's allocator is the [`Arena`](crate::Arena).
+    pub memory: usize,
 }
 
 impl Totals {
-    /// What was done from `before` until then.
+    /// What was done from `before` until then; the longest hold and the memory are those of then.
     #[must_use]
     pub fn since(&self, before: &Totals) -> Totals {
         Totals {
@@ -34,6 +38,8 @@ impl Totals {
             waited_ns: self.waited_ns - before.waited_ns,
             busy_ns: self.busy_ns - before.busy_ns,
             threads: self.threads - before.threads,
+            longest_hold: self.longest_hold,
+            memory: self.memory,
         }
     }
 }
@@ -49,6 +55,8 @@ pub fn totals() -> Totals {
         waited_ns: vm.lines.waited_ns,
         busy_ns: vm.busy_ns(),
         threads: vm.threads.len(),
+        longest_hold: vm.longest_hold,
+        memory: crate::arena::in_use(),
     })
 }
 

@@ -92,6 +92,8 @@ pub(crate) struct Vm {
     pub(crate) by_address: ByNumber<Line>,
     /// Room for copies of data that a lock guards.
     pub(crate) copies: Vec<Vec<u8>>,
+    /// The most visible operations that a thread did while it held a lock that counts them.
+    pub(crate) longest_hold: u64,
     pub(crate) futexes: ByNumber<VecDeque<Tid>>,
     pub(crate) spins: Vec<Spin>,
     /// Those of threads that have ended.
@@ -340,6 +342,7 @@ impl Vm {
             waits: Waits::default(),
             by_address: ByNumber::default(),
             copies: Vec::new(),
+            longest_hold: 0,
             futexes: ByNumber::default(),
             spins: Vec::new(),
             stacks: Vec::new(),

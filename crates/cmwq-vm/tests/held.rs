@@ -1,7 +1,7 @@
 //! Data behind a lock: the lines that a holder has written come to its CPU, and no others.
 
 use cmwq_vm::machine::preset;
-use cmwq_vm::{Cpus, hold, os, release};
+use cmwq_vm::{Access, Cpus, hold, os, release};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -52,4 +52,31 @@ fn lines_that_a_holder_writes_move_and_others_stay() {
     assert_eq!(transfers(&[0, LINE - 1]), 1);
     assert_eq!(transfers(&[LINE - 1, LINE]), 2);
     assert_eq!(transfers(&[0, LINE, 2 * LINE, 3 * LINE]), 4);
+}
+
+/// The machine counts what a thread does while it holds a lock, and keeps the most.
+#[test]
+fn the_longest_hold_is_counted_in_operations() {
+    let machine = preset("16-vcpus").unwrap().machine();
+    let main = || {
+        let word = 0_u64;
+        let hold_for = |operations: u64, counts: bool| {
+            // SAFETY: the word is this thread's.
+            let mut held = unsafe { hold((&raw const word).addr(), size_of::<u64>()) };
+            if counts {
+                held.count();
+            }
+            (0..operations).for_each(|_| os::touch((&raw const word).addr(), Access::Read));
+            // SAFETY: as above.
+            unsafe { release(held) };
+            os::totals().longest_hold
+        };
+        assert_eq!(os::totals().longest_hold, 0);
+        assert_eq!(hold_for(5, false), 0);
+        let one = hold_for(1, true);
+        let nine = hold_for(9, true);
+        assert_eq!(nine, one + 8);
+        assert_eq!(hold_for(3, true), nine);
+    };
+    cmwq_vm::run(&machine, 1, 1_000_000_000, main).expect("it ends");
 }

@@ -1,11 +1,14 @@
 //! The museum: known failures of this field, re-created as mutations of the library, and mutations of lines that are essential. Also read by
 //! build.rs. In `to`, MUTANT stands for the question whether the piece is active.
 
+mod counts;
 mod items;
 mod known;
 mod limits;
 mod orders;
 mod pools;
+mod rates;
+mod rechecks;
 mod timers;
 mod waits;
 
@@ -27,6 +30,8 @@ pub struct Piece {
     pub known: bool,
     /// The small program that finds it soonest; `None`: random programs look for it.
     pub program: Option<&'static str>,
+    /// The scheduler that finds it soonest.
+    pub scheduler: &'static str,
     /// Oracles of rates look for it.
     pub rated: bool,
     /// What is wrong.
@@ -44,6 +49,7 @@ const fn known(name: &'static str, what: &'static str, edits: &'static [Edit]) -
         name,
         known: true,
         program: None,
+        scheduler: "time",
         rated: false,
         what,
         faults: "all",
@@ -57,6 +63,7 @@ const fn line(name: &'static str, what: &'static str, edits: &'static [Edit]) ->
         name,
         known: false,
         program: None,
+        scheduler: "time",
         rated: false,
         what,
         faults: "all",
@@ -74,11 +81,30 @@ const fn small(
 ) -> Piece {
     Piece {
         program: Some(program),
+        scheduler: "pct",
         ..line(name, what, edits)
     }
 }
 
-/// One that costs speed only.
+/// An essential ordering, for which a small program looks with a weak memory.
+const fn weak_in(
+    name: &'static str,
+    what: &'static str,
+    program: &'static str,
+    edits: &'static [Edit],
+) -> Piece {
+    Piece {
+        faults: "all,weak",
+        ..small(name, what, program, edits)
+    }
+}
+
+/// One that another scheduler finds sooner.
+const fn under(scheduler: &'static str, piece: Piece) -> Piece {
+    Piece { scheduler, ..piece }
+}
+
+/// One that oracles of rates find: it costs speed or memory.
 const fn rated(name: &'static str, what: &'static str, edits: &'static [Edit]) -> Piece {
     Piece {
         rated: true,
@@ -100,12 +126,17 @@ const fn edit(file: &'static str, from: &'static str, to: &'static str) -> Edit 
 }
 
 impl Piece {
+    /// Whether it is looked for with a weak memory.
+    pub fn is_weak(&self) -> bool {
+        self.faults == "all,weak"
+    }
+
     /// What kind of a failure it is, as the table has it.
     pub fn kind(&self) -> &'static str {
         match self.program {
             _ if self.known => "known",
             _ if self.rated => "rates",
-            _ if self.faults == "all,weak" => "ordering",
+            _ if self.is_weak() => "ordering",
             Some(_) => "small",
             None => "line",
         }
@@ -122,6 +153,9 @@ pub fn all() -> impl Iterator<Item = &'static Piece> {
         items::PIECES,
         timers::PIECES,
         orders::PIECES,
+        rechecks::PIECES,
+        counts::PIECES,
+        rates::PIECES,
     ];
     themes.into_iter().flatten()
 }

@@ -1,6 +1,6 @@
 //! Workers and pools.
 
-use super::{Piece, edit, line};
+use super::{Piece, edit, line, small, under};
 
 pub(super) const PIECES: &[Piece] = &[
     line(
@@ -75,14 +75,18 @@ pub(super) const PIECES: &[Piece] = &[
             "here.filter(|&here| MUTANT || cpus.contains(here))",
         )],
     ),
-    line(
-        "one-flip",
-        "a grace period flips the phase once",
-        &[edit(
-            "sys/memory/epoch.rs",
-            "        for _ in 0..2 {\n            let old = self",
-            "        for _ in 0..if MUTANT { 1 } else { 2 } {\n            let old = self",
-        )],
+    under(
+        "walk",
+        small(
+            "one-flip",
+            "a grace period flips the phase once",
+            "execute-beside+attrs-beside",
+            &[edit(
+                "sys/memory/epoch.rs",
+                "        for _ in 0..2 {\n            let old = self",
+                "        for _ in 0..if MUTANT { 1 } else { 2 } {\n            let old = self",
+            )],
+        ),
     ),
     line(
         "called-once",

@@ -1,6 +1,6 @@
 //! Waiting for items and queues, and taking items back.
 
-use super::{Piece, edit, line};
+use super::{Piece, edit, line, small, under};
 
 pub(super) const PIECES: &[Piece] = &[
     line(
@@ -102,14 +102,18 @@ pub(super) const PIECES: &[Piece] = &[
             "        if !done && !MUTANT && shared.is_inherited() {",
         )],
     ),
-    line(
-        "cancelled-untold",
-        "threads that wait for an item are not told that it was cancelled",
-        &[edit(
-            "pool/lock/cancel.rs",
-            "        self.all_done(waiters);\n        Some((pending, ordered))",
-            "        if !MUTANT {\n            self.all_done(waiters);\n        }\n        Some((pending, ordered))",
-        )],
+    under(
+        "walk",
+        small(
+            "cancelled-untold",
+            "threads that wait for an item are not told that it was cancelled",
+            "queue+cancel+flush-item",
+            &[edit(
+                "pool/lock/cancel.rs",
+                "        self.all_done(waiters);\n        Some((pending, ordered))",
+                "        if !MUTANT {\n            self.all_done(waiters);\n        }\n        Some((pending, ordered))",
+            )],
+        ),
     ),
     line(
         "older-run-forgotten",

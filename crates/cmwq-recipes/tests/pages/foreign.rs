@@ -59,11 +59,14 @@ const SYSTEM: &[&str] = &[
 
 /// Other languages, crates and programs.
 const OTHERS: &[&str] = &[
+    "AttachCurrentThread",
     "BLOCKING_MAX_THREADS",
     "LazyLock",
     "SAFETY",
     "cffi",
     "ctypes",
+    "forkserver",
+    "multiprocessing",
     "subprocess",
     "UV_THREADPOOL_SIZE",
     "openssl",

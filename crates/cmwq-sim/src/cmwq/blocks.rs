@@ -122,7 +122,13 @@ pub(super) fn run(plan: &Plan, issuers: usize, queue: Workqueue) -> Parts {
         peak_threads: to.threads,
         held_back: 0,
     };
-    (found, Latencies::new(shared.enqueue_ns.take()), did)
+    Parts {
+        found,
+        enqueue: Latencies::new(shared.enqueue_ns.take()),
+        did,
+        idled_ns: 0,
+        ran: shared.ran.get() as u64,
+    }
 }
 
 /// Each block has a completion, and its issuer waits for the oldest.

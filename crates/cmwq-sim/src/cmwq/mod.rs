@@ -21,7 +21,7 @@ use cmwq_simulated::affinity::AffinityScope;
 use cmwq_simulated::topology::{Topology, TopologyError};
 use cmwq_simulated::{Engine, Workqueue};
 use cmwq_vm::machine::Machine;
-use cmwq_vm::os::Totals;
+use cmwq_vm::os::{self, Totals};
 use cmwq_vm::{Outcome, Stuck};
 use std::cell::RefCell;
 use std::io;
@@ -56,6 +56,8 @@ pub struct Plan {
     pub window_ns: u64,
     /// The seed.
     pub seed: u64,
+    /// How often it is looked whether something waits beside idle CPUs; 0: never.
+    pub probe_ns: u64,
 }
 
 /// What came out, of the last two time windows.
@@ -69,6 +71,12 @@ pub struct Measured {
     pub enqueue: Latencies,
     /// What the machine did meanwhile.
     pub did: Totals,
+    /// The longest time for which something waited, nothing began, and a CPU idled; as far as the probe sees it.
+    pub idled_ns: u64,
+    /// Bytes that are in use after the load, more than before.
+    pub grown: i64,
+    /// Jobs that have run in all.
+    pub ran: u64,
     /// The account of the whole run.
     pub outcome: Outcome,
 }
@@ -116,20 +124,30 @@ pub fn run(plan: &Plan) -> Result<Measured, Failed> {
     let main = move || *place.borrow_mut() = Some(perform(&job));
     let outcome = cmwq_vm::run(&plan.machine, plan.seed, LIMIT_NS, main).map_err(Failed::Stuck)?;
     let result = result.take().expect("the main thread leaves its result");
-    let (pods, parts) = result;
-    let (found, enqueue, did) = parts.map_err(Failed::Wrong)?;
+    let (pods, parts, grown) = result;
+    let parts = parts.map_err(Failed::Wrong)?;
     Ok(Measured {
         pods,
-        found,
-        enqueue,
-        did,
+        found: parts.found,
+        enqueue: parts.enqueue,
+        did: parts.did,
+        idled_ns: parts.idled_ns,
+        grown,
+        ran: parts.ran,
         outcome,
     })
 }
 
-type Parts = (Found, Latencies, Totals);
+struct Parts {
+    found: Found,
+    enqueue: Latencies,
+    did: Totals,
+    idled_ns: u64,
+    ran: u64,
+}
 
-fn perform(plan: &Plan) -> (usize, Result<Parts, String>) {
+/// The pods, what came out, and by how many bytes what is in use has grown.
+fn perform(plan: &Plan) -> (usize, Result<Parts, String>, i64) {
     let engine = Engine::builder()
         .topology(plan.topology.clone())
         .cache_shard_size(plan.shard_size)
@@ -142,16 +160,18 @@ fn perform(plan: &Plan) -> (usize, Result<Parts, String>) {
         .affinity_strict(plan.strict)
         .build()
         .expect("these attributes are legal");
+    let memory = || os::totals().memory as i64;
+    let before = memory();
     let parts = match &plan.doing {
         Doing::Load(load) => {
             let cpus = plan.machine.cpus.len();
             let load = adapted(load, cpus);
             let span = span(&load, cpus, plan.window_ns);
-            virtual_machine::run(queue, &load, span)
+            virtual_machine::run(queue, &load, span, plan.probe_ns)
         }
         Doing::Blocks(issuers) => Ok(blocks::run(plan, *issuers, queue)),
     };
-    (pods, parts)
+    (pods, parts, memory() - before)
 }
 
 /// Items that all issuers of a flood queue in a round, and one of them at most. On real machines each

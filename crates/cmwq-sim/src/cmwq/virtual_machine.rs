@@ -5,7 +5,7 @@ use crate::kernel::Latencies;
 use cmwq_loads::{Access, Bell, Found, Job, Load, Machine, Pool, Shape, Span, Usage};
 use cmwq_simulated::{Completion, Work, Workqueue};
 use cmwq_vm::os::{self, Totals};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -114,45 +114,83 @@ const TIMED_EVERY: u64 = 7;
 struct Library {
     queue: Workqueue,
     submitted: AtomicU64,
-    ran: Arc<AtomicU64>,
+    counts: Arc<Counts>,
     enqueue_ns: Mutex<Vec<u32>>,
 }
 
-fn run_counted(job: Job, ran: &AtomicU64) {
-    job.run();
-    // The count costs nothing on the machine: it is none of the load.
-    ran.fetch_add(1, Relaxed);
+/// Counts that cost nothing on the machine: they are none of the load.
+#[derive(Default)]
+struct Counts {
+    /// Of jobs that have not begun. It may be below zero: one begins before its issuer has counted it.
+    waiting: AtomicI64,
+    /// When a job began, or one came when none waited.
+    changed_ns: AtomicU64,
+    ran: Arc<AtomicU64>,
+    idled_ns: AtomicU64,
+}
+
+impl Counts {
+    fn come(&self) {
+        if self.waiting.fetch_add(1, Relaxed) == 0 {
+            self.changed_ns.store(os::observe_ns(), Relaxed);
+        }
+    }
+
+    fn run(&self, job: Job) {
+        self.waiting.fetch_sub(1, Relaxed);
+        self.changed_ns.store(os::observe_ns(), Relaxed);
+        job.run();
+        self.ran.fetch_add(1, Relaxed);
+    }
+
+    /// The probe's look.
+    fn look(&self, now: u64) {
+        if self.waiting.load(Relaxed) <= 0 {
+            return;
+        }
+        let longest = (0..os::cpus()).map(|cpu| os::idle_for(cpu, now)).max();
+        let waited = now.saturating_sub(self.changed_ns.load(Relaxed));
+        let idled = waited.min(longest.unwrap_or(0));
+        self.idled_ns.fetch_max(idled, Relaxed);
+    }
 }
 
 impl Pool for Library {
     type Item = Work;
 
     fn item(&self, job: Job) -> Work {
-        let ran = self.ran.clone();
-        Work::new(move || run_counted(job, &ran))
+        let counts = self.counts.clone();
+        Work::new(move || counts.run(job))
     }
 
     fn submit(&self, item: &Work) {
         // One OS thread carries out all: a plain count would do.
         let number = self.submitted.fetch_add(1, Relaxed);
         if !number.is_multiple_of(TIMED_EVERY) {
-            let _ = self.queue.queue(item);
+            if self.queue.queue(item).is_accepted() {
+                self.counts.come();
+            }
             return;
         }
         let before = os::now_ns();
-        let _ = self.queue.queue(item);
+        let queued = self.queue.queue(item);
         let ns = u32::try_from(os::now_ns() - before).unwrap_or(u32::MAX);
         let mut all = self
             .enqueue_ns
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         all.push(ns);
+        if queued.is_accepted() {
+            self.counts.come();
+        }
     }
 
     fn gather(&self, jobs: &[Job]) -> bool {
         let spawn = |&job: &Job| {
-            let ran = self.ran.clone();
-            self.queue.spawn(move || run_counted(job, &ran))
+            let counts = self.counts.clone();
+            let handle = self.queue.spawn(move || counts.run(job));
+            self.counts.come();
+            handle
         };
         let handles: Vec<_> = jobs.iter().map(spawn).collect();
         for handle in handles {
@@ -163,17 +201,30 @@ impl Pool for Library {
 }
 
 /// Carries out the load on the machine that the caller runs on.
-pub(super) fn run(queue: Workqueue, load: &Load, span: Span) -> Result<Parts, String> {
-    let ran = Arc::new(AtomicU64::new(0));
+pub(super) fn run(
+    queue: Workqueue,
+    load: &Load,
+    span: Span,
+    probe_ns: u64,
+) -> Result<Parts, String> {
+    let counts = Arc::<Counts>::default();
+    let ran = counts.ran.clone();
+    if probe_ns > 0 {
+        let (counts, mut now) = (counts.clone(), os::observe_ns());
+        os::set_probe(probe_ns, move || {
+            now += probe_ns;
+            counts.look(now);
+        });
+    }
     let machine = Virtual {
         cpus: os::cpus(),
-        ran: ran.clone(),
+        ran,
         marks: Arc::default(),
     };
     let pool = Arc::new(Library {
         queue,
         submitted: AtomicU64::new(0),
-        ran,
+        counts: counts.clone(),
         enqueue_ns: Mutex::default(),
     });
     let mut found = cmwq_loads::run(&machine, &pool, load, span)?;
@@ -184,7 +235,13 @@ pub(super) fn run(queue: Workqueue, load: &Load, span: Span) -> Result<Parts, St
     let enqueue = Latencies::new(std::mem::take(&mut *enqueue));
     let marks = machine.marks.lock().unwrap_or_else(PoisonError::into_inner);
     let did = count_jobs(&mut found, &marks, load, span);
-    Ok((found, enqueue, did))
+    Ok(Parts {
+        found,
+        enqueue,
+        did,
+        idled_ns: counts.idled_ns.load(Relaxed),
+        ran: counts.ran.load(Relaxed),
+    })
 }
 
 /// The figures for each item by what has run; returns what the machine did in the last two windows.

@@ -3,7 +3,11 @@
 //! All virtual threads share one OS thread: locks and counters of this file are not visible to the machine, and never contended.
 #![forbid(unsafe_code)]
 
+use super::program::message;
 use super::world::step;
+use crate::explore::os::Seen;
+use cmwq_vm::{Access, weak};
+use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,7 +25,7 @@ pub(super) struct Facts {
 }
 
 /// A one-shot item.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Shot {
     lane: usize,
     accepted: bool,
@@ -29,6 +33,8 @@ struct Shot {
     goes: bool,
     begun: bool,
     ended: bool,
+    /// Its maker writes it, then its run, and those read it who have waited for that; `None`: it was taken back.
+    memory: Option<Arc<u64>>,
 }
 
 /// The number of a one-shot item.
@@ -47,6 +53,15 @@ impl Facts {
         }
     }
 
+    /// Of memory that is not atomic. A race is told here: in an item's function the engine would catch the panic.
+    fn access<T>(&self, memory: *const T, access: Access) {
+        let address = memory.addr();
+        let checked = catch_unwind(|| weak::access_plain(address, access));
+        if let Err(panic) = checked {
+            self.expect(false, || message(&*panic));
+        }
+    }
+
     /// What is broken so far.
     pub(super) fn broken(&self) -> Option<String> {
         lock(&self.broken).clone()
@@ -58,9 +73,12 @@ impl Facts {
     }
 
     pub(super) fn shoot(&self, lane: &Lane) -> ShotId {
+        let memory = Arc::default();
+        self.access(Arc::as_ptr(&memory), Access::Write);
         let mut shots = lock(&self.shots);
         shots.push(Shot {
             lane: lane.number,
+            memory: Some(memory),
             ..Shot::default()
         });
         ShotId(shots.len() - 1)
@@ -91,7 +109,7 @@ impl Facts {
             return;
         }
         self.expect(!shot.begun, || "an item was taken back, and has run".into());
-        (shot.begun, shot.ended) = (true, true);
+        (shot.begun, shot.ended, shot.memory) = (true, true, None);
         self.waiting.fetch_sub(1, Relaxed);
     }
 
@@ -102,6 +120,9 @@ impl Facts {
     pub(super) fn begin(&self, shot: ShotId) {
         let again = std::mem::replace(&mut lock(&self.shots)[shot.0].begun, true);
         self.expect(!again, || "a one-shot item runs twice".into());
+        if let Some(memory) = &lock(&self.shots)[shot.0].memory {
+            self.access(Arc::as_ptr(memory), Access::Write);
+        }
         self.waiting.fetch_sub(1, Relaxed);
     }
 
@@ -125,6 +146,12 @@ impl Facts {
             .filter(|id| !shots[id.0].ended && !shots[id.0].goes)
             .count();
         self.expect(open == 0, || format!("{what} has left {open} items"));
+        // What they did happens before what comes after the wait for them.
+        for shot in ids.iter().map(|id| &shots[id.0]) {
+            if let (true, Some(memory)) = (shot.ended, &shot.memory) {
+                self.access(Arc::as_ptr(memory), Access::Read);
+            }
+        }
     }
 
     /// One-shot items that were accepted and have not ended.
@@ -185,6 +212,12 @@ pub(super) struct Account {
     pub(super) disabled: AtomicUsize,
     /// Its instances wait for a timer, or may.
     is_delayed: bool,
+    /// Raised before an instance is queued, and read by its run.
+    flag: Seen,
+    /// The highest that a run has seen.
+    flag_seen: AtomicU64,
+    /// The highest that a run must see.
+    flag_owed: AtomicU64,
 }
 
 impl Account {
@@ -193,6 +226,26 @@ impl Account {
             is_delayed,
             ..Account::default()
         })
+    }
+
+    /// An instance is queued; returns whether it was accepted.
+    pub(super) fn queue(&self, facts: &Facts, queue: impl FnOnce() -> bool) {
+        let flag = self.raise();
+        let accepted = queue();
+        self.owe(flag, accepted);
+        self.accept(facts, accepted);
+    }
+
+    /// Before an instance is queued.
+    pub(super) fn raise(&self) -> u64 {
+        self.flag.fetch_add(1, Relaxed) + 1
+    }
+
+    /// After it: its run sees the flag.
+    pub(super) fn owe(&self, flag: u64, accepted: bool) {
+        if accepted {
+            self.flag_owed.fetch_max(flag, Relaxed);
+        }
     }
 
     pub(super) fn accept(&self, facts: &Facts, accepted: bool) {
@@ -226,6 +279,8 @@ impl Account {
     pub(super) fn run(&self, lane: &Lane, facts: &Facts) {
         let (begun, ended) = (self.begun.fetch_add(1, Relaxed), self.ended.load(Relaxed));
         facts.expect(begun == ended, || "two runs of one item overlap".into());
+        facts.access(self, Access::Write);
+        self.flag_seen.fetch_max(self.flag.load(Relaxed), Relaxed);
         if !self.is_delayed {
             facts.waiting.fetch_sub(1, Relaxed);
         }
@@ -271,6 +326,12 @@ impl Account {
         let over = ended + self.removed.load(Relaxed);
         let drops = self.is_delayed && facts.drains.load(Relaxed);
         begun == ended && (over == self.accepted() || (drops && over < self.accepted()))
+    }
+
+    /// Runs have seen what was done before they were queued: when none is left. What was taken back has seen nothing.
+    pub(super) fn has_seen(&self) -> bool {
+        let seen = self.flag_seen.load(Relaxed) >= self.flag_owed.load(Relaxed);
+        seen || self.removed.load(Relaxed) > 0 || self.is_delayed
     }
 
     pub(super) fn text(&self) -> String {

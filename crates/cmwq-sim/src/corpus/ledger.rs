@@ -1,6 +1,6 @@
 //! How far each program has come, across runs of the command.
 
-use super::{Checked, Scheduler};
+use super::{Checked, Way};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,8 @@ pub struct Entry {
     pub failed: Option<u64>,
 }
 
-type Key = (String, &'static str, u32);
+/// The program, how it was run, and the depth.
+type Key = (String, String, u32);
 
 /// All of them, and the file that they are in.
 pub struct Ledger {
@@ -79,14 +80,14 @@ impl Ledger {
 
     /// What is known of a program.
     #[must_use]
-    pub fn get(&self, program: &str, scheduler: Scheduler, depth: u32) -> Entry {
-        let key = (program.to_owned(), scheduler.name(), depth);
+    pub fn get(&self, program: &str, way: Way) -> Entry {
+        let key = (program.to_owned(), way.name(), way.depth);
         self.entries.get(&key).cloned().unwrap_or_default()
     }
 
     /// Some runs more.
-    pub fn add(&mut self, program: &str, scheduler: Scheduler, depth: u32, checked: &Checked) {
-        let key = (program.to_owned(), scheduler.name(), depth);
+    pub fn add(&mut self, program: &str, way: Way, checked: &Checked) {
+        let key = (program.to_owned(), way.name(), way.depth);
         let entry = self.entries.entry(key).or_default();
         entry.runs += checked.runs;
         let (threads, steps) = entry.size;
@@ -94,7 +95,7 @@ impl Ledger {
             threads.max(checked.size.threads),
             steps.max(checked.size.length),
         );
-        entry.needed = entry.needed.max(checked.size.runs(depth));
+        entry.needed = entry.needed.max(checked.size.runs(way.depth));
         entry.failed = entry
             .failed
             .or(checked.failure.as_ref().map(|(seed, _)| *seed));
@@ -102,28 +103,26 @@ impl Ledger {
 
     /// How many of the programs have all the runs that the bound asks for.
     #[must_use]
-    pub fn text(
-        &self,
-        programs: impl Iterator<Item = String>,
-        scheduler: Scheduler,
-        depth: u32,
-    ) -> String {
+    pub fn text(&self, programs: impl Iterator<Item = String>, way: Way) -> String {
         let (mut all, mut begun, mut bound) = (0, 0, 0);
         for program in programs {
-            let entry = self.get(&program, scheduler, depth);
+            let entry = self.get(&program, way);
             all += 1;
             begun += usize::from(entry.runs > 0);
             bound += usize::from(entry.runs > 0 && entry.runs >= entry.needed);
         }
-        format!("of {all} programs {begun} have been run, {bound} to the bound of depth {depth}")
+        format!(
+            "of {all} programs {begun} have been run, {bound} to the bound of depth {}",
+            way.depth
+        )
     }
 }
 
 fn parse(line: &str) -> Option<(Key, Entry)> {
     let mut words = line.split(' ');
     let program = words.next()?.to_owned();
-    let scheduler = Scheduler::parse(words.next()?).ok()?.name();
-    let depth = words.next()?.parse().ok()?;
+    let (name, depth) = (words.next()?, words.next()?.parse().ok()?);
+    let way = Way::parse(name, depth).ok()?;
     let mut number = || words.next()?.parse::<u64>().ok();
     let (runs, needed) = (number()?, number()?);
     let size = (number()?, number()?);
@@ -134,5 +133,5 @@ fn parse(line: &str) -> Option<(Key, Entry)> {
         size,
         failed,
     };
-    Some(((program, scheduler, depth), entry))
+    Some(((program, way.name(), depth), entry))
 }

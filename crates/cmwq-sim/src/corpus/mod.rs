@@ -94,6 +94,39 @@ impl From<Report> for Run {
     }
 }
 
+/// How the runs of a program are scheduled, and on what memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// Which thread is next.
+    pub scheduler: Scheduler,
+    /// Orders of two steps that a bug needs.
+    pub depth: u32,
+    /// The memory is weak.
+    pub weak: bool,
+}
+
+impl Way {
+    /// In one word, as a file of states has it.
+    #[must_use]
+    pub fn name(self) -> String {
+        let weak = if self.weak { ",weak" } else { "" };
+        format!("{}{weak}", self.scheduler.name())
+    }
+
+    /// By its word, and the depth.
+    ///
+    /// # Errors
+    /// A sentence with the names that there are.
+    pub fn parse(name: &str, depth: u32) -> Result<Way, String> {
+        let strong = name.strip_suffix(",weak");
+        Ok(Way {
+            scheduler: Scheduler::parse(strong.unwrap_or(name))?,
+            depth,
+            weak: strong.is_some(),
+        })
+    }
+}
+
 /// What some runs of one program came to.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Checked {
@@ -155,9 +188,10 @@ impl Prepared {
     ///
     /// # Errors
     /// There is no process to be had.
-    pub fn run(&mut self, scheduler: Scheduler, depth: u32, seed: u64) -> Result<Run, String> {
+    pub fn run(&mut self, way: Way, seed: u64) -> Result<Run, String> {
+        let depth = way.depth;
         let most = (self.size.length * HANGS_AFTER).max(FIRST_LENGTH * HANGS_AFTER);
-        let order = match scheduler {
+        let mut order = match way.scheduler {
             Scheduler::Time => Order::by_time(seed),
             Scheduler::Pct => {
                 let length = self.size.length.max(1);
@@ -168,6 +202,7 @@ impl Prepared {
                 Order::by(&Plan::Walk { lengths }, seed, most)
             }
         };
+        order.weak = way.weak.into();
         Ok(self.snapshot.run(order)?.into())
     }
 
@@ -175,12 +210,7 @@ impl Prepared {
     ///
     /// # Errors
     /// As [`run`](Self::run).
-    pub fn check(
-        &mut self,
-        scheduler: Scheduler,
-        depth: u32,
-        seeds: Seeds,
-    ) -> Result<Checked, String> {
+    pub fn check(&mut self, way: Way, seeds: Seeds) -> Result<Checked, String> {
         let mut checked = Checked {
             size: self.size.clone(),
             ..Checked::default()
@@ -189,7 +219,7 @@ impl Prepared {
             if seeds.until.is_some_and(|until| Instant::now() >= until) {
                 break;
             }
-            let run = self.run(scheduler, depth, seed)?;
+            let run = self.run(way, seed)?;
             checked.runs += 1;
             checked.size.add(&run.lengths);
             if let Some(why) = run.failure {

@@ -3,10 +3,10 @@
 use super::snapshot::{Server, Told};
 use super::table::{OPERATIONS, Operation, Subject};
 use super::world::{Facts, World};
-use crate::explore::program::machine;
+use crate::explore::program::{draw_weak, machine};
 use cmwq_simulated::topology::Topology;
 use cmwq_vm::machine::Costs;
-use cmwq_vm::{Faults, Stuck, os};
+use cmwq_vm::{Faults, Stuck, WeakMemory, os};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -158,6 +158,9 @@ impl Program {
             let (order, tells) = server.serve();
             told.set(Some(tells));
             cmwq_vm::reseed(order.seed);
+            if order.weak != 0 {
+                cmwq_vm::set_weak_memory(weak(order.seed));
+            }
             match order.plan() {
                 Some(plan) => cmwq_vm::steer(plan, order.seed, order.most),
                 None => disturb(order.seed),
@@ -173,8 +176,18 @@ impl Program {
     }
 }
 
+/// A small program has few loads, and is over soon: many of them return older values, and for all the time.
+fn weak(seed: u64) -> WeakMemory {
+    let drawn = draw_weak(seed);
+    WeakMemory {
+        stale_ppm: drawn.stale_ppm.max(200_000),
+        late_ns: drawn.late_ns.max(100_000),
+        ..drawn
+    }
+}
+
 /// What a panic says.
-fn message(panic: &(dyn Any + Send)) -> String {
+pub(super) fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
     text.unwrap_or_else(|| "a panic without a message".to_owned())
@@ -252,6 +265,9 @@ fn finish(world: Rc<World>, facts: &Facts) {
     world.r.wq.flush().expect("not from an item");
     facts.expect(world.is_settled(), || {
         format!("after a flush: {}", world.text())
+    });
+    facts.expect(world.has_seen(), || {
+        "an item has not seen what was done before it was queued".into()
     });
     let engine = world.engine.clone();
     let world = Rc::into_inner(world).expect("the program's threads have ended");

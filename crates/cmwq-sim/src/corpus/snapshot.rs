@@ -33,6 +33,8 @@ pub(super) struct Order {
     length: u64,
     /// Operations after which a run hangs.
     pub(super) most: u64,
+    /// With a weak memory, if it is not 0.
+    pub(super) weak: u64,
     count: usize,
     lengths: [u64; THREADS],
 }
@@ -45,6 +47,7 @@ impl Order {
             seed,
             length: 0,
             most: u64::MAX,
+            weak: 0,
             count: 0,
             lengths: [0; THREADS],
         }

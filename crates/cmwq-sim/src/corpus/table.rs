@@ -3,7 +3,8 @@
 use super::world::{Account, Extra, Queue, ShotId, World, step};
 use cmwq_simulated::topology::CpuSet;
 use cmwq_simulated::{
-    CpuLimit, DelayedWork, DisableGuard, JoinError, JoinHandle, Moved, WorkqueueAttrs, scope,
+    Completion, ConcurrencyGroup, CpuLimit, DelayedWork, DisableGuard, JoinError, JoinHandle,
+    Moved, WorkqueueAttrs, scope,
 };
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -67,14 +68,25 @@ const SHORT: Duration = Duration::from_micros(3);
 pub const OPERATIONS: &[Operation] = &[
     op("queue", &[Item, OneQueue], queue_x),
     op("queue-on", &[Item, OneQueue, Pool], |w| {
-        let queued = w.q.wq.queue_on(1, &w.x.0).expect("a CPU");
-        w.x.1.accept(&w.facts, queued.is_accepted());
+        let queue = || w.q.wq.queue_on(1, &w.x.0).expect("a CPU").is_accepted();
+        w.x.1.queue(&w.facts, queue);
     }),
     op("queue-batch", &[Item, OneQueue], |w| {
+        let flags = [w.x.1.raise(), w.y.1.raise()];
         let queued = w.q.wq.queue_batch(&[w.x.0.clone(), w.y.0.clone()]);
-        let refused = |at| queued.not_accepted().iter().any(|(not, _)| *not == at);
-        w.x.1.accept(&w.facts, !refused(0));
-        w.y.1.accept(&w.facts, !refused(1));
+        for (at, account) in [&w.x.1, &w.y.1].into_iter().enumerate() {
+            let accepted = queued.not_accepted().iter().all(|(not, _)| *not != at);
+            account.owe(flags[at], accepted);
+            account.accept(&w.facts, accepted);
+        }
+    }),
+    // What a thread has kept from one call it uses again in the next.
+    op("queue-often", &[Item, OneQueue], |w| {
+        for _ in 0..3 {
+            queue_x(w);
+            let queue = || w.q.wq.queue(&w.y.0).is_accepted();
+            w.y.1.queue(&w.facts, queue);
+        }
     }),
     op("queue-twice", &[Item, OneQueue], |w| {
         queue_x(w);
@@ -103,8 +115,8 @@ pub const OPERATIONS: &[Operation] = &[
     }),
     op("enable-and-queue", &[Item, OneQueue], |w| {
         let guard = disabled(w, &w.x.1, || w.x.0.disable_sync());
-        let queued = w.q.wq.enable_and_queue(guard);
-        w.x.1.accept(&w.facts, queued.is_accepted());
+        let queue = || w.q.wq.enable_and_queue(guard).is_accepted();
+        w.x.1.queue(&w.facts, queue);
     }),
     op("flush-item", &[Item], |w| {
         let accepted = w.x.1.accepted();
@@ -265,6 +277,22 @@ pub const OPERATIONS: &[Operation] = &[
             w.group.set_max_active(1).expect("a legal limit");
         },
     ),
+    op("raise-own-group", &[Pool], |w| {
+        let group = ConcurrencyGroup::new("own", 1);
+        let own = w.engine.workqueue("own").group(&group);
+        let own = own.build().expect("legal attributes");
+        // The first one ends when the second one has begun, which the limit does not let before it is raised.
+        let (begun, other) = (Arc::new(Completion::new()), Arc::new(Completion::new()));
+        let (waits, ended) = (begun.clone(), other.clone());
+        let first = own.execute(move || {
+            waits.wait();
+            ended.complete();
+        });
+        let second = own.execute(move || begun.complete());
+        assert!(first.is_ok() && second.is_ok(), "the queue is open");
+        group.set_max_active(2).expect("a legal limit");
+        other.wait();
+    }),
     prepared(
         "execute-per-cpu",
         &[Pool],
@@ -377,8 +405,8 @@ pub const PROTOCOLS: &[(&str, &[&str])] = &[
 ];
 
 fn queue_x(w: &World) {
-    let queued = w.q.wq.queue(&w.x.0);
-    w.x.1.accept(&w.facts, queued.is_accepted());
+    let queue = || w.q.wq.queue(&w.x.0).is_accepted();
+    w.x.1.queue(&w.facts, queue);
 }
 
 fn move_d(w: &World, delay: Duration) {

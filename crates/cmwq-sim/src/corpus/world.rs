@@ -217,6 +217,13 @@ impl World {
         self.facts.shots_settled() && accounts.all(|account| account.is_settled(&self.facts))
     }
 
+    /// What was done before an item was queued was seen by its run.
+    pub(super) fn has_seen(&self) -> bool {
+        self.accounts()
+            .into_iter()
+            .all(|account| account.has_seen())
+    }
+
     /// What is not.
     pub(super) fn text(&self) -> String {
         let texts = self.accounts().map(|account| account.text());

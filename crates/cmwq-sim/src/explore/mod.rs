@@ -11,7 +11,7 @@
 #[path = "../../../cmwq/tests/harness/broken.rs"]
 mod broken;
 mod case;
-mod os;
+pub(crate) mod os;
 pub mod program;
 #[path = "../../../cmwq/tests/programs/mod.rs"]
 mod programs;

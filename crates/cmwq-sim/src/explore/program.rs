@@ -304,7 +304,7 @@ fn replace_some(ops: &mut [Op], mut other: impl FnMut() -> Option<Kind>) {
 }
 
 /// Drawn apart. A memory whose stores are seen late by chance finds what needs two of them, one with long times what needs other threads meanwhile.
-fn draw_weak(seed: u64) -> WeakMemory {
+pub(crate) fn draw_weak(seed: u64) -> WeakMemory {
     let mut apart = Random::new(seed.wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ 0x3ea4);
     let mut one_of = |these: [u32; 4]| these[apart.below(4) as usize];
     WeakMemory {

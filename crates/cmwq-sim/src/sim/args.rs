@@ -345,6 +345,7 @@ impl Plan {
             doing: self.doing.clone(),
             window_ns: self.window_ns,
             seed,
+            probe_ns: 0,
         })
     }
 

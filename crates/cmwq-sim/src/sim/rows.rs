@@ -378,6 +378,7 @@ fn of_kernel(plan: &Plan, row: &Wanted, costs: &EngineCosts, seed: u64) -> Resul
         waited_ns: outcome.waited_ns,
         busy_ns: outcome.busy_ns,
         threads: outcome.threads,
+        ..Totals::default()
     };
     Ok(Ran {
         pods: ran.pods,

@@ -54,6 +54,7 @@ impl Completion {
         // After the swap a waiter may continue and free the completion: only its address may be used for the wake-up, and waking
         // a freed word is harmless (the system looks up a private futex by its address alone).
         let state: *const AtomicU32 = &self.state;
+        // Release: what the caller did before. Acquire: what was left for it before the mark.
         let before = self.state.swap(ALL, Ordering::AcqRel);
         // No thread sleeps on the word of a completion that is only polled: a wake-up would be a system call for nothing.
         if before & AWAITED != 0 {
@@ -66,10 +67,11 @@ impl Completion {
     pub(crate) fn complete_one_by(&self, wake: impl FnOnce(*const AtomicU32)) {
         let state: *const AtomicU32 = &self.state;
         // A woken thread that finds nothing left sets AWAITED again.
+        // Release: what the caller did before. It reads nothing that others left: a waiter sees what all who counted up have released.
         let step = |now: u32| (now < ALL).then_some((now & !AWAITED) + ONE);
         let before = self
             .state
-            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, step);
+            .fetch_update(Ordering::Release, Ordering::Relaxed, step);
         if before.is_ok_and(|before| before & AWAITED != 0) {
             wake(state);
         }
@@ -90,7 +92,8 @@ impl Completion {
     /// As [`wait`](Completion::wait), but returns `false` instead of waiting.
     pub fn try_wait(&self) -> bool {
         // Acquire: pairs with the Release of all completers that counted up, since a waiter that counts down between them only
-        // passes on what they released. A completion that is done for all is only read: waiters share the line.
+        // passes on what they released. Acquire again: the value may be the same and another completer's by now. A completion that is done for all
+        // is only read: waiters share the line.
         let mut now = self.state.load(Ordering::Acquire);
         while (ONE..ALL).contains(&now) {
             let taken = self.state.compare_exchange_weak(
@@ -109,11 +112,12 @@ impl Completion {
 
     /// Marks that a thread sleeps, and returns the value of the word that it sleeps on. `None`: the caller may continue.
     pub(crate) fn mark_awaited(&self) -> Option<u32> {
-        // Relaxed: publishes nothing. Acquire: the next check finds an earlier completer.
+        // Relaxed: publishes nothing, and a caller that may continue has seen the completer's value: its next `try_wait` finds that or a later one,
+        // and acquires it.
         let mark = |now: u32| (now < ONE).then_some(now | AWAITED);
         let before = self
             .state
-            .fetch_update(Ordering::Relaxed, Ordering::Acquire, mark);
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, mark);
         before.ok().map(|before| before | AWAITED)
     }
 }

@@ -76,13 +76,14 @@ impl ItemSlot {
     /// Called by its thread: the item that was taken has run. `false`: the slot was closed meanwhile.
     #[inline]
     pub(crate) fn end(&self) -> bool {
-        // Release: a later closer sees what the item did. Acquire: a thread that finds it closed comes after the closer.
+        // Release: a later closer sees what the item did. Relaxed: a thread that finds it closed takes the pool's lock next, which the closer holds
+        // while it closes. The closer's holding cannot come after that of this thread, who has read what is written in it.
         self.state
             .compare_exchange(
                 without_provenance_mut(RUNNING),
                 without_provenance_mut(OPEN),
                 Ordering::Release,
-                Ordering::Acquire,
+                Ordering::Relaxed,
             )
             .is_ok()
     }
@@ -96,12 +97,12 @@ impl ItemSlot {
                 RUNNING => RUNNING_CLOSED,
                 _ => CLOSED,
             };
-            // Acquire: the item, or what the last one did. Release: the end of a run comes after it. (That end reads what the closer leaves for it under
-            // the pool's lock.)
+            // Acquire: the item, or what the last one did. It releases nothing: the end of a run reads what the closer leaves for it under the pool's
+            // lock.
             match self.state.compare_exchange(
                 state,
                 without_provenance_mut(next),
-                Ordering::AcqRel,
+                Ordering::Acquire,
                 Ordering::Relaxed,
             ) {
                 Err(now) => state = now,

@@ -116,6 +116,7 @@ impl RawWork {
     /// Whether the item is pending: queued and not started, or owned for an instant by a thread that queues or cancels it.
     /// A hint: it may have changed by the time the caller reads the answer.
     pub fn is_pending(&self) -> bool {
+        // Acquire: if it is not, its run has begun, and the caller finds where.
         self.state.load(Ordering::Acquire) & PENDING != 0
     }
 
@@ -161,13 +162,16 @@ impl RawWork {
 
     /// Whether the disable depth is not 0.
     pub(crate) fn is_disabled(&self) -> bool {
-        self.state.load(Ordering::Acquire) >= DISABLE_STEP
+        // Relaxed: the caller owns the item, and has read its state when it became the owner.
+        self.state.load(Ordering::Relaxed) >= DISABLE_STEP
     }
 
     /// Adds a disabler. `false`: the depth is at its maximum and stays.
     pub(crate) fn deeper(&self) -> bool {
         let step = |state: u32| state.checked_add(DISABLE_STEP);
-        // AcqRel: a claim that still finds the old depth comes before, and its item is then found and removed.
+        // A claim that still finds the old depth comes before in the order of this one variable, and its item is then found and removed under a
+        // lock. Acquire: who waits for the run of a claim that came before finds the pool where it has begun (`is_pending`, which is asked
+        // next, acquires that too: either is enough). Release: a refused claim, which is a write, sees what was done before the item was disabled.
         self.state
             .fetch_update(Ordering::AcqRel, Ordering::Relaxed, step)
             .is_ok()
@@ -176,9 +180,10 @@ impl RawWork {
     /// Removes a disabler. `Some(true)`: the item may be queued again; `None`: the depth was 0 already.
     pub(crate) fn shallower(&self) -> Option<bool> {
         let step = |state: u32| state.checked_sub(DISABLE_STEP);
+        // Release: the run of a later claim sees what was done before this, also if others remove disablers in between.
         let before = self
             .state
-            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, step)
+            .fetch_update(Ordering::Release, Ordering::Relaxed, step)
             .ok()?;
         Some(before / DISABLE_STEP == 1)
     }

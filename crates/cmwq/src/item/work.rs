@@ -281,4 +281,28 @@ mod model {
             assert_eq!(destroyed.load(Ordering::Relaxed), 1);
         });
     }
+
+    #[test]
+    fn a_run_sees_what_was_done_before_the_item_was_enabled() {
+        loom::model(|| {
+            let work = Work::new(|| {});
+            let done = Arc::new(crate::sys::atomic::AtomicU32::new(0));
+            assert!(work.as_raw().deeper() && work.as_raw().deeper());
+            let enabler = thread::spawn({
+                let (work, done) = (work.clone(), done.clone());
+                move || {
+                    done.store(7, Ordering::Relaxed);
+                    work.as_raw().shallower();
+                }
+            });
+            // Whichever of them is the last one.
+            work.as_raw().shallower();
+            if let Ok(claimed) = work.claim() {
+                let started = claimed.start();
+                assert_eq!(done.load(Ordering::Relaxed), 7);
+                started.call().unwrap();
+            }
+            enabler.join().unwrap();
+        });
+    }
 }

@@ -23,6 +23,8 @@ mod modelled;
 // Virtual threads get no signals.
 #[cfg_attr(cmwq_sim, allow(dead_code))]
 pub(crate) mod signals;
+#[cfg_attr(cmwq_sim, path = "sim/slice.rs")]
+pub(crate) mod slice;
 #[cfg_attr(cmwq_sim, path = "sim/sync.rs")]
 pub(crate) mod sync;
 #[cfg_attr(cmwq_sim, path = "sim/task.rs")]

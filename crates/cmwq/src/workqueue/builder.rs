@@ -8,7 +8,7 @@ use crate::pool::WorkerThreads;
 use crate::topology::CpuSet;
 use crate::trace::warn_once;
 use crate::workqueue::parts::attrs::{
-    HIGHPRI_NICE, NAME_MAX, WQ_DFL_ACTIVE, WorkqueueAttrs, clamp_max_active,
+    HIGHPRI_NICE, NAME_MAX, WQ_DFL_ACTIVE, WorkqueueAttrs, clamp_max_active, clamp_max_waiting,
 };
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::parts::group::ConcurrencyGroup;
@@ -327,8 +327,8 @@ impl WorkqueueBuilder {
 
     /// Limits how many items may wait, that is, are queued and have not started. A further one is
     /// refused as [full](crate::Refused::Full); [`Workqueue::try_spawn`] gives the closure back,
-    /// and [`Workqueue::room`] waits for room, in a thread or a task. The smallest limit is 1. By
-    /// default there is none.
+    /// and [`Workqueue::room`] waits for room, in a thread or a task. The smallest limit is 1: 0 is
+    /// taken for 1, with a warning. By default there is none.
     ///
     /// Items that a timer holds do not wait yet; when the timer fires they are accepted in any case, beyond the bound if need be. The queue
     /// counts each item by itself, on a line that all its issuers share, and its items do not run in batches: for items of less than a
@@ -448,6 +448,9 @@ impl WorkqueueBuilder {
             (_, 0) => WQ_DFL_ACTIVE,
             (_, wanted) => clamp_max_active(&self.name, wanted),
         };
+        flags.max_waiting = flags
+            .max_waiting
+            .map(|wanted| clamp_max_waiting(&self.name, wanted));
         engine.service().ensure_started().map_err(Error::Thread)?;
         let name = cut_name(self.name);
         let limits = Limits::new(&engine, kind, &self.attrs, max_active, self.group);

@@ -95,6 +95,34 @@ fn a_closure_that_the_queue_refuses_has_a_result_too() {
     assert!(refused.try_into_panic().is_err());
 }
 
+/// The caller drops the refused closure, and a panic of its destructor is the caller's.
+#[test]
+fn a_refused_closure_whose_destructor_panics_is_not_waited_for() {
+    struct Panics;
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new("dropped"));
+        }
+    }
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("refused destructors", &engine);
+    let wq = engine.workqueue("t").build().unwrap();
+    let mut set = JoinSet::new(&wq);
+    set.spawn(|| 1);
+    wq.shutdown().wait().unwrap();
+    let panics = Panics;
+    let spawn = std::panic::AssertUnwindSafe(|| {
+        set.spawn(move || {
+            let _panics = &panics;
+            2
+        })
+    });
+    assert!(std::panic::catch_unwind(spawn).is_err());
+    assert_eq!(set.wait_next().expect("it ran").result.unwrap(), 1);
+    assert!(set.wait_next().is_none(), "nothing will come");
+    assert_eq!(set.len(), 0);
+}
+
 /// The futures of several owners are polled and dropped in turn: no entry is lost, and no owner sleeps beside one.
 #[test]
 fn owners_that_await_entries_share_them() {

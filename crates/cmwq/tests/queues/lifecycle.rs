@@ -3,7 +3,7 @@
 use crate::harness::{Deadline, Door, block_on, engine, eventually};
 use cmwq::{FlushError, Refused, WorkqueueAttrs};
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -218,4 +218,42 @@ fn the_last_clone_that_is_dropped_runs_what_is_left() {
     }
     assert_eq!(ran.load(Ordering::SeqCst), 4);
     assert!(engine.live_queues().is_empty());
+}
+
+/// Each is looked for when it asks again and when it gives up: that costs the same however many there are. (If each look passed all the others,
+/// this would take minutes.)
+#[test]
+fn many_tasks_may_await_room_and_a_flush() {
+    const TASKS: usize = 300_000;
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("many tasks", &engine);
+    let wq = engine.workqueue("t").max_active(1).max_waiting(1);
+    let wq = wq.build().unwrap();
+    let door = Door::new();
+    let opens = door.clone();
+    wq.execute(move || opens.pass()).unwrap();
+    door.wait_for(1);
+    wq.try_execute(|| ()).unwrap();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut rooms: Vec<_> = (0..TASKS).map(|_| wq.room()).collect();
+    let mut flushes: Vec<_> = (0..TASKS).map(|_| wq.flush_async()).collect();
+    for _ in 0..2 {
+        for room in rooms.iter_mut().rev() {
+            assert!(Pin::new(room).poll(&mut context).is_pending());
+        }
+        for flush in flushes.iter_mut().rev() {
+            assert!(Pin::new(flush).poll(&mut context).is_pending());
+        }
+    }
+    rooms.drain(..TASKS / 2);
+    flushes.drain(TASKS / 2..);
+    let mut shutdown = wq.shutdown();
+    for room in &mut rooms {
+        assert!(Pin::new(room).poll(&mut context).is_ready());
+    }
+    door.open.complete();
+    shutdown.wait().unwrap();
+    for flush in &mut flushes {
+        assert!(Pin::new(flush).poll(&mut context).is_ready());
+    }
 }

@@ -11,6 +11,7 @@ mod lifecycle;
 mod limit;
 mod on_cpus;
 mod own_items;
+mod own_places;
 mod queues;
 mod room;
 mod scopes;

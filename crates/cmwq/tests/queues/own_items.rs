@@ -1,14 +1,13 @@
 //! Waits of an item for itself, which would never end: each is an error, through every kind of handle, wherever the item runs.
 
-use crate::harness::{Deadline, Door, Heard, engine, eventually, held, in_own_process};
+use crate::harness::{Deadline, Door, Heard, block_on, engine, eventually, in_own_process};
 use cmwq::{
-    Chunks, CompletionQueue, ConcurrencyGroup, DelayedWork, EmbeddedDelayedWork, EmbeddedWork,
-    Engine, FlushError, JoinError, JoinHandle, Work, Workqueue, WorkqueueBuilder, scope,
+    CompletionQueue, DelayedWork, EmbeddedDelayedWork, EmbeddedWork, Engine, FlushError, JoinError,
+    JoinHandle, Refused, Work, Workqueue,
 };
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Waker};
 use std::thread;
@@ -297,158 +296,6 @@ fn a_handle_is_still_good_after_its_item_has_waited_for_it() {
     assert!(take(&back).join().unwrap());
 }
 
-/// Queues with one place, which an item has that waits for another one.
-fn with_one_place(engine: &Engine) -> Vec<[Arc<Workqueue>; 2]> {
-    let same = |builder: WorkqueueBuilder| {
-        let wq = Arc::new(builder.build().unwrap());
-        [wq.clone(), wq]
-    };
-    let group = ConcurrencyGroup::new("one place", 1);
-    let grouped = |name| engine.workqueue(name).group(&group);
-    vec![
-        same(engine.workqueue("ordered").ordered()),
-        same(engine.workqueue("one").max_active(1)),
-        same(
-            engine
-                .workqueue("strict")
-                .max_active(1)
-                .affinity_strict(true),
-        ),
-        same(engine.workqueue("nice").max_active(1).nice(1)),
-        same(engine.workqueue("one percpu").per_cpu().max_active(1)),
-        same(grouped("grouped")),
-        [grouped("first"), grouped("second")].map(|builder| Arc::new(builder.build().unwrap())),
-        [grouped("o1"), grouped("o2")].map(|builder| Arc::new(builder.ordered().build().unwrap())),
-    ]
-}
-
-/// An item that has the only place of its queue or group waits for an item that needs it.
-#[test]
-fn an_item_cannot_wait_for_one_that_needs_its_place() {
-    in_own_process(|| {
-        let heard = Heard::warnings();
-        let engine = engine("l3:1 core:1 pu:1");
-        let _deadline = Deadline::new("one place", &engine);
-        let ran = Arc::new(AtomicUsize::new(0));
-        let mut expected = 0;
-        for [outer, inner] in with_one_place(&engine) {
-            let (wq, count) = (inner.clone(), ran.clone());
-            let item = move || {
-                let count = || {
-                    let ran = count.clone();
-                    move || ran.fetch_add(1, Ordering::SeqCst)
-                };
-                let refused = |result| matches!(result, Err(JoinError::OwnItem));
-                let mut told = vec![refused(wq.spawn(count()).join())];
-                told.push(wq.spawn(count()).join_timeout(LONG).is_some_and(refused));
-                let batch = wq.spawn_batch((0..3).map(|_| count()));
-                told.extend(batch.into_iter().map(|handle| refused(handle.join())));
-                let one = count();
-                let work = Work::new(move || {
-                    one();
-                });
-                assert!(wq.queue(&work).is_accepted());
-                told.extend([work.flush() == OWN, work.flush_timeout(LONG) == OWN]);
-                told
-            };
-            let told = outer.spawn(item).join().unwrap();
-            assert_eq!(told, [true; 7], "{}", outer.name());
-            // What could not be waited for runs all the same.
-            inner.flush().unwrap();
-            expected += 6;
-            assert_eq!(ran.load(Ordering::SeqCst), expected, "{}", outer.name());
-        }
-        assert_eq!(heard.count("cannot begin before it ends"), 1);
-        assert_eq!(engine.stats().panics, 0);
-    });
-}
-
-#[test]
-fn a_scope_whose_items_need_its_place_is_an_error_and_they_do_not_run() {
-    in_own_process(|| {
-        let _heard = Heard::warnings();
-        let engine = engine("l3:1 core:1 pu:1");
-        let _deadline = Deadline::new("scope in one place", &engine);
-        for [outer, inner] in with_one_place(&engine) {
-            let (wq, of) = (inner.clone(), outer.name().to_owned());
-            let item = move || {
-                let ran = AtomicUsize::new(0);
-                let inside = AssertUnwindSafe(|| {
-                    scope(&wq, |s| {
-                        for _ in 0..3 {
-                            s.spawn(|| {
-                                ran.fetch_add(1, Ordering::SeqCst);
-                            });
-                        }
-                    });
-                });
-                let error = catch_unwind(inside).expect_err("they need the item's place");
-                let error = error.downcast::<String>().expect("a text");
-                assert!(error.contains("cannot begin before it ends"), "{error}");
-                let ran = ran.into_inner();
-                // A loop does without them.
-                let sum = AtomicUsize::new(0);
-                let chunks = Chunks {
-                    max_threads: 4,
-                    ..Chunks::default()
-                };
-                wq.for_each_chunk(0..100, chunks, |chunk| {
-                    sum.fetch_add(chunk.sum::<usize>(), Ordering::SeqCst);
-                });
-                (ran, sum.into_inner())
-            };
-            let told = outer.spawn(item).join();
-            assert_eq!(told.unwrap(), (0, 4950), "{of}");
-            inner.flush().unwrap();
-        }
-        assert_eq!(engine.stats().panics, 0);
-    });
-}
-
-/// What another thread's item holds ends, and a frozen queue is thawed: such waits end.
-#[test]
-fn a_wait_for_a_place_that_another_item_has_goes_on() {
-    let engine = engine("l3:1 core:2 pu:1");
-    let _deadline = Deadline::new("another place", &engine);
-    let wq = Arc::new(engine.workqueue("two").max_active(2).build().unwrap());
-    let door = Door::new();
-    let holds = held(&wq, 0, 1, &door);
-    door.wait_for(1);
-    let (queue, begun) = (wq.clone(), Arc::new(AtomicBool::new(false)));
-    let begins = begun.clone();
-    let waits = wq.spawn(move || {
-        // Both places are taken, one of them by this item.
-        let inner = queue.spawn(|| 7);
-        begins.store(true, Ordering::SeqCst);
-        inner.join().unwrap()
-    });
-    eventually(|| begun.load(Ordering::SeqCst));
-    door.open.complete();
-    assert_eq!(waits.join().unwrap(), 7);
-    assert_eq!(holds.len(), 1);
-
-    let (free, frozen) = (
-        engine.workqueue("free").build().unwrap(),
-        engine
-            .workqueue("frozen")
-            .max_active(1)
-            .freezable()
-            .build()
-            .unwrap(),
-    );
-    engine.freeze_workqueues_begin();
-    let (frozen, begun) = (Arc::new(frozen), Arc::new(AtomicBool::new(false)));
-    let (queue, begins) = (frozen.clone(), begun.clone());
-    let waits = free.spawn(move || {
-        let inner = queue.spawn(|| 8);
-        begins.store(true, Ordering::SeqCst);
-        inner.join().unwrap()
-    });
-    eventually(|| begun.load(Ordering::SeqCst));
-    engine.thaw_workqueues();
-    assert_eq!(waits.join().unwrap(), 8);
-}
-
 /// The only item of a completion queue waits for an entry of that queue.
 #[test]
 fn an_item_cannot_wait_for_its_own_entry() {
@@ -490,4 +337,27 @@ fn an_item_cannot_wait_for_its_own_entry() {
         }
         assert_eq!(heard.count("waits for its own entry"), 1);
     });
+}
+
+/// A drain and a shutdown that an item of the queue polls could only end after that item, and the task would not be queued again.
+#[test]
+fn an_item_cannot_await_the_drain_or_the_shutdown_of_its_queue() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("awaited by own items", &engine);
+    let wq = engine.workqueue("t").build().unwrap();
+    for way in Way::both(&Arc::new(engine.workqueue("inner").build().unwrap())) {
+        let own = wq.clone();
+        let drained = wq.spawn(move || way.call(move || block_on(own.drain_async())));
+        assert_eq!(drained.join().unwrap(), Err(FlushError::OwnItem));
+        wq.execute(|| ()).expect("it is open again");
+    }
+    let own = wq.clone();
+    let shut = wq.spawn(move || {
+        let mut shutdown = own.shutdown();
+        (block_on(&mut shutdown), shutdown)
+    });
+    let (told, shutdown) = shut.join().unwrap();
+    assert_eq!(told, Err(FlushError::OwnItem));
+    assert_eq!(wq.execute(|| ()), Err(Refused::Draining));
+    assert_eq!(block_on(shutdown), Ok(()));
 }

@@ -3,7 +3,9 @@
 //! Sabotages tried: an item that is cancelled keeps its room; so does one that starts behind a run of itself; a drain that leaves waiters in the
 //! line; a waiter that is dropped keeps what it was handed.
 
-use crate::harness::{Deadline, Door, Random, block_on, counting, engine, eventually, seed};
+use crate::harness::{
+    Deadline, Door, Heard, Random, block_on, counting, engine, eventually, in_own_process, seed,
+};
 use cmwq::{BatchRefused, DelayedWork, Engine, Error, JoinError, Queued, Refused, Work, Workqueue};
 use std::future::Future;
 use std::pin::pin;
@@ -193,6 +195,27 @@ fn an_item_cannot_wait_for_room_in_its_own_queue() {
     let own = wq.clone();
     let result = wq.spawn(move || own.room().wait().unwrap_err());
     assert_eq!(result.join().unwrap(), Refused::OwnItem);
+}
+
+#[test]
+fn a_bound_of_0_is_taken_for_1_with_a_warning() {
+    in_own_process(|| {
+        let heard = Heard::warnings();
+        let engine = engine("l3:1 core:2 pu:1");
+        let wq = engine.workqueue("bounded").max_waiting(0).build().unwrap();
+        assert_eq!(
+            (wq.max_waiting(), heard.count("max_waiting 0")),
+            (Some(1), 1)
+        );
+        wq.set_max_waiting(0).unwrap();
+        assert_eq!(
+            (wq.max_waiting(), heard.count("max_waiting 0")),
+            (Some(1), 2)
+        );
+        wq.set_max_waiting(usize::MAX).unwrap();
+        assert_eq!(heard.count("max_waiting"), 2);
+        wq.spawn(|| ()).join().unwrap();
+    });
 }
 
 #[test]

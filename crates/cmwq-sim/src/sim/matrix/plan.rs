@@ -252,6 +252,7 @@ impl Matrix {
             doing: Doing::Load(self.loads[run.load].1.clone()),
             window_ns: self.window_ns,
             seed: run.key.seed,
+            probe_ns: 0,
         })
     }
 }

@@ -179,14 +179,15 @@ impl Open {
             return false;
         };
         let filled = self.next.get() as u32;
-        // Release: the closure, for its taker. A failure: the chunk was closed, and the item is taken.
+        // Relaxed: nothing was written since the addition, which released the closure. This exchange goes on with that release for the taker. A
+        // failure: the chunk was closed, and the item is taken.
         // SAFETY: held.
         let dropped = unsafe { chunk.as_ref() }
             .filled
             .compare_exchange(
                 filled | HANDLE,
                 filled,
-                Ordering::Release,
+                Ordering::Relaxed,
                 Ordering::Relaxed,
             )
             .is_ok();

@@ -152,6 +152,7 @@ impl Pool {
         }
         watched.calm_ticks = 0;
         watched.contended = true;
+        guard.lengthen_slices();
         if matches!(self.attrs.kind, PoolFor::Bh(_)) {
             // One item at a time, whatever it does.
             return true;

@@ -23,7 +23,7 @@ use crate::sys::atomic::plain;
 use crate::sys::atomic::{AtomicU64, Ordering};
 use crate::sys::sync::Mutex;
 use crate::trace::Foreign;
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::task::Waker;
 
 /// There is a line.
@@ -44,9 +44,10 @@ pub(crate) struct Room {
 #[derive(Default)]
 struct Line {
     next: u64,
-    waiting: VecDeque<(u64, Foreign<Waker>)>,
+    /// By their places: there may be many, and each is looked for when it asks again, or leaves.
+    waiting: BTreeMap<u64, Foreign<Waker>>,
     /// Those that have left the line, and have not asked since. `true`: with a unit.
-    served: Vec<(u64, bool)>,
+    served: BTreeMap<u64, bool>,
 }
 
 /// The place in the line of one waiter; `None`: it is in no line.
@@ -128,8 +129,8 @@ impl Room {
         let mut woken = Vec::new();
         let mut line = self.line.lock();
         while !line.waiting.is_empty() && self.take_under_lock(false) {
-            if let Some((place, waker)) = line.waiting.pop_front() {
-                line.served.push((place, true));
+            if let Some((place, waker)) = line.waiting.pop_first() {
+                line.served.insert(place, true);
                 woken.push(waker);
             }
         }
@@ -171,12 +172,12 @@ impl Room {
         let mut waker = Some(Foreign::new(waker.clone()));
         let mut line = self.line.lock();
         let asked = match *place {
-            Some(own) => match line.take_served(own) {
+            Some(own) => match line.served.remove(&own) {
                 Some(true) => Asked::Taken,
                 Some(false) => Asked::Closed,
                 None => {
-                    let in_line = line.waiting.iter_mut().find(|(other, _)| *other == own);
-                    if let (Some((_, kept)), Some(new)) = (in_line, waker.take()) {
+                    let in_line = line.waiting.get_mut(&own);
+                    if let (Some(kept), Some(new)) = (in_line, waker.take()) {
                         waker = Some(std::mem::replace(kept, new));
                     }
                     Asked::Waits
@@ -207,9 +208,8 @@ impl Room {
             return false;
         };
         let mut line = self.line.lock();
-        let had_one = line.take_served(own) == Some(true);
-        let at = line.waiting.iter().position(|(other, _)| *other == own);
-        let waker = at.and_then(|at| line.waiting.remove(at));
+        let had_one = line.served.remove(&own) == Some(true);
+        let waker = line.waiting.remove(&own);
         self.unmark_if_empty(&line);
         drop(line);
         drop(waker);
@@ -221,19 +221,11 @@ impl Room {
     pub(crate) fn refuse_all(&self) -> Vec<Foreign<Waker>> {
         let mut line = self.line.lock();
         let waiting = std::mem::take(&mut line.waiting);
-        let places = waiting.iter().map(|(place, _)| (*place, false));
+        let places = waiting.keys().map(|place| (*place, false));
         line.served.extend(places);
         self.unmark_if_empty(&line);
         drop(line);
-        waiting.into_iter().map(|(_, waker)| waker).collect()
-    }
-}
-
-impl Line {
-    /// Whether a waiter was handed a unit; `None`: it is in the line still.
-    fn take_served(&mut self, own: u64) -> Option<bool> {
-        let at = self.served.iter().position(|(place, _)| *place == own)?;
-        Some(self.served.swap_remove(at).1)
+        waiting.into_values().collect()
     }
 }
 

@@ -145,6 +145,64 @@ mod model {
     }
 
     #[test]
+    fn who_completes_it_sees_what_was_left_before_the_mark() {
+        loom::model(|| {
+            let told = Arc::new(Told {
+                what: UnsafeCell::new(0),
+                done: Completion::new(),
+            });
+            let teller = thread::spawn({
+                let told = told.clone();
+                move || {
+                    if told.done.complete_polled() {
+                        // SAFETY: checked by loom.
+                        told.what.with(|what| assert_eq!(unsafe { *what }, 7));
+                    }
+                }
+            });
+            // SAFETY: checked by loom.
+            told.what.with_mut(|what| unsafe { *what = 7 });
+            told.done.mark_polled();
+            teller.join().unwrap();
+        });
+    }
+
+    /// One has been completed already, and a thread takes that and completes one more, or all: who continues by that sees what it did.
+    fn who_continues_by_a_later_call_sees_what_was_done_before_it(completes: fn(&Completion)) {
+        explore(move || {
+            let (done, what) = (Completion::new(), AtomicU32::new(0));
+            done.complete_one();
+            let shared = Arc::new((done, what));
+            let other = thread::spawn({
+                let shared = shared.clone();
+                move || {
+                    let (done, what) = &*shared;
+                    let has_taken = done.try_wait();
+                    if has_taken {
+                        what.store(7, Ordering::Relaxed);
+                        completes(done);
+                    }
+                    has_taken
+                }
+            });
+            let continues = shared.0.try_wait();
+            let seen = shared.1.load(Ordering::Relaxed);
+            let has_taken = other.join().unwrap();
+            assert!(!continues || !has_taken || seen == 7);
+        });
+    }
+
+    #[test]
+    fn who_takes_the_next_one_sees_what_its_completer_did() {
+        who_continues_by_a_later_call_sees_what_was_done_before_it(Completion::complete_one);
+    }
+
+    #[test]
+    fn who_wanted_one_and_finds_it_done_for_all_sees_what_its_completer_did() {
+        who_continues_by_a_later_call_sees_what_was_done_before_it(Completion::complete);
+    }
+
+    #[test]
     fn as_many_waits_return_as_were_completed() {
         explore(|| {
             let done = Arc::new(Completion::new());

@@ -14,7 +14,6 @@ use crate::pool::state::pool::{Inner, Pool};
 use crate::pool::state::worker::{WorkerHandle, WorkerSlot, WorkerState};
 use crate::pool::task::call::run_item;
 use crate::pool::task::run::Task;
-use crate::pool::wake::placement::BRIEF_NS;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU32};
 use crate::sys::forced_unwind::thread_ends;
@@ -261,8 +260,7 @@ struct Worker<'p> {
     restores_name: bool,
     /// It took a single item last.
     took_one: bool,
-    /// When it slept last: how many items it had run, and its CPU time, if it was read.
-    slept_runs: u64,
+    /// The thread's CPU time when it slept last.
     slept_cpu_ns: u64,
 }
 
@@ -278,7 +276,6 @@ impl<'p> Worker<'p> {
             name: pool.own_name(id),
             restores_name: pool.restores_names(),
             took_one: true,
-            slept_runs: 0,
             slept_cpu_ns: 0,
         }
     }
@@ -371,9 +368,10 @@ impl<'p> Worker<'p> {
             slot.woken = false;
             inner.occupied.enter(&mut slot.place, cpu::current());
             inner.occupied.leave(&mut slot.place);
-            let items = slot.runs - std::mem::replace(&mut self.slept_runs, slot.runs);
-            let was_brief = items <= 1 && self.was_brief();
-            inner.occupied.note_wake_up(was_brief);
+            let cpu_ns = thread::cpu_time_of_current_ns();
+            let used_ns = cpu_ns - std::mem::replace(&mut self.slept_cpu_ns, cpu_ns);
+            let is_brief = inner.occupied.note_wake_up(used_ns);
+            slot.note_sleep(is_brief);
             inner
                 .counts
                 .transition_searching_to_idle(self.id, slot, since_ns);
@@ -393,12 +391,6 @@ impl<'p> Worker<'p> {
         let slot = &mut inner.workers[self.id];
         inner.occupied.woke(&mut slot.place, cpu::current());
         self.unbind(guard)
-    }
-
-    /// Whether it has hardly computed since it slept last. Its CPU time tells, since another thread may have kept it from its CPU.
-    fn was_brief(&mut self) -> bool {
-        let cpu_ns = thread::cpu_time_of_current_ns();
-        cpu_ns - std::mem::replace(&mut self.slept_cpu_ns, cpu_ns) < BRIEF_NS
     }
 
     /// Binds the worker to the whole pod again if it was bound to a part of it.

@@ -175,6 +175,16 @@ impl Inner {
             .transition_away_to_uncounted(&mut self.workers[id]);
     }
 
+    /// For the monitor of a saturated pool: workers that work all the time have the system's slices.
+    pub(in crate::pool) fn lengthen_slices(&mut self) {
+        let running = |worker: &WorkerSlot| worker.state.is_running();
+        let running = self.workers.iter().filter(|(_, worker)| running(worker));
+        let running: Vec<u32> = running.map(|(id, _)| id).collect();
+        for id in running {
+            self.workers[id].lengthen_slice_unless_slept();
+        }
+    }
+
     /// For the monitor: thieves that run the same item of another pool as at the last sample do not count any more.
     pub(in crate::pool) fn stop_counting_lasting_thieves(&mut self) {
         let counts = |worker: &WorkerSlot| worker.state == WorkerState::Away { counts: true };

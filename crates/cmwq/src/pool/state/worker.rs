@@ -8,6 +8,7 @@ use crate::pool::wake::placement::Place;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU32};
 use crate::sys::park::Parker;
+use crate::sys::slice;
 use crate::sys::thread::{self, ThreadState};
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
@@ -30,6 +31,10 @@ pub(in crate::pool) struct WorkerSlot {
     pub(in crate::pool) woken: bool,
     /// Where it runs, or has slept.
     pub(in crate::pool) place: Place,
+    /// It has asked for a short slice.
+    has_short_slice: bool,
+    /// It has slept, for lack of work, since the monitor looked last.
+    has_slept: bool,
     /// How much of the thread's CPU time is accounted to queues.
     pub(in crate::pool) accounted_cpu_ns: u64,
     pub(in crate::pool) die: bool,
@@ -94,10 +99,36 @@ impl WorkerSlot {
             pwq: 0,
             woken: false,
             place: Place::default(),
+            has_short_slice: false,
+            has_slept: false,
             accounted_cpu_ns: 0,
             die: false,
             batch: None,
             interrupted: None,
+        }
+    }
+}
+
+impl WorkerSlot {
+    /// The worker is about to sleep. `is_brief`: it is woken for little, so it gets a short slice: then it has the CPU as soon as it is woken, also while
+    /// another thread computes there.
+    pub(in crate::pool) fn note_sleep(&mut self, is_brief: bool) {
+        self.has_slept = true;
+        self.set_slice(is_brief);
+    }
+
+    /// For the monitor. A worker that works all the time has the system's slice: with a short one it and its issuer, on one CPU, would only switch
+    /// more often.
+    pub(in crate::pool) fn lengthen_slice_unless_slept(&mut self) {
+        if !std::mem::take(&mut self.has_slept) {
+            self.set_slice(false);
+        }
+    }
+
+    fn set_slice(&mut self, is_short: bool) {
+        if std::mem::replace(&mut self.has_short_slice, is_short) != is_short {
+            // Without slices, or the permission to set them, the thread waits longer.
+            let _ = slice::set(self.handle.tid(), is_short);
         }
     }
 }
@@ -142,5 +173,36 @@ impl WorkerHandle {
         let state = thread::state_of(self.tid());
         // Again: the worker may have left the item, and gone to sleep, in between.
         if in_item() { state } else { ThreadState::Awake }
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+    use crate::pool::state::group::Group;
+    use crate::pool::stubs;
+
+    #[test]
+    fn a_worker_has_a_short_slice_as_long_as_it_is_woken_for_little() {
+        let own = thread::current_tid();
+        let Some(default_ns) = slice::of(own).filter(|_| slice::set(own, false).is_ok()) else {
+            // Older systems have no slices.
+            return;
+        };
+        let pool = stubs::pool_on(&Group::new(), 907, &[0]);
+        let (id, handle) = stubs::searching(&pool);
+        handle.tid.store(own as u32, Ordering::Relaxed);
+        let mut guard = pool.lock();
+        let worker = &mut guard.workers[id];
+        let slice_ns = || slice::of(own).expect("the system has slices");
+        worker.note_sleep(true);
+        assert!(slice_ns() < default_ns);
+        worker.lengthen_slice_unless_slept();
+        assert!(slice_ns() < default_ns, "it has slept since");
+        worker.lengthen_slice_unless_slept();
+        assert_eq!(slice_ns(), default_ns, "it works all the time");
+        worker.note_sleep(true);
+        worker.note_sleep(false);
+        assert_eq!(slice_ns(), default_ns, "it was woken for much");
     }
 }

@@ -20,11 +20,11 @@ use crate::topology::CpuSet;
 /// So many wake-ups that need it are bound after one that the system has put on a used CPU.
 const BOUND_AFTER: u16 = 4096;
 
-/// After so many wake-ups in a row that were for one short item, workers are woken where the system puts them: their waker mostly goes to sleep, and its own
-/// CPU is awake.
-const BRIEF: u8 = 8;
-/// A worker that has computed for less when it sleeps again had a short item.
-pub(in crate::pool) const BRIEF_NS: u64 = 60_000;
+/// If workers compute for less than this from a wake-up until they sleep again, on the average, then wake-ups are *brief*: workers are woken where the system
+/// puts them, since their waker mostly goes to sleep, and its own CPU is awake.
+const BRIEF_NS: u32 = 60_000;
+/// What counts at most of one wake-up.
+const LONG_NS: u32 = 16 * BRIEF_NS;
 
 /// How many awake threads of a pool use each CPU.
 #[derive(Debug)]
@@ -37,8 +37,8 @@ pub(in crate::pool) struct Occupied {
     packs: u16,
     /// The same of workers that have slept on free CPUs.
     pulls: u16,
-    /// So many wake-ups in a row were for little: see [`BRIEF`].
-    brief: u8,
+    /// How long workers compute from a wake-up until they sleep again, on the average.
+    used_ns: u32,
 }
 
 /// Where one thread runs, or has slept.
@@ -80,7 +80,7 @@ impl Occupied {
             awake: 0,
             packs: 0,
             pulls: 0,
-            brief: 0,
+            used_ns: LONG_NS,
         }
     }
 
@@ -119,12 +119,15 @@ impl Occupied {
         self.threads.get(cpu) == Some(&0)
     }
 
-    /// A worker sleeps again. `brief`: it was woken for one short item at most.
-    pub(in crate::pool) fn note_wake_up(&mut self, brief: bool) {
-        self.brief = match brief {
-            true => (self.brief + 1).min(BRIEF),
-            false => 0,
-        };
+    /// A worker sleeps again, and has computed for so long since it was woken. Returns whether wake-ups are brief.
+    pub(in crate::pool) fn note_wake_up(&mut self, used_ns: u64) -> bool {
+        let used_ns = used_ns.min(u64::from(LONG_NS)) as u32;
+        self.used_ns = (self.used_ns * 7 + used_ns) / 8;
+        self.is_brief()
+    }
+
+    fn is_brief(&self) -> bool {
+        self.used_ns < BRIEF_NS
     }
 
     /// Whether a worker that slept at `place` has a CPU there, apart from that of its waker.
@@ -144,7 +147,7 @@ impl Occupied {
         let is_half_full = 2 * self.awake > pod.len();
         // A system that looks for idle CPUs takes no worker from a free one.
         let is_known = self.packs > 0 && self.pulls > 0;
-        if self.brief == BRIEF || pod.first() == pod.last() || is_half_full && !is_known {
+        if self.is_brief() || pod.first() == pod.last() || is_half_full && !is_known {
             let slept = place.cpu;
             self.enter(place, slept);
             return None;
@@ -319,18 +322,19 @@ mod tests {
     }
 
     #[test]
-    fn workers_that_are_woken_for_one_short_item_go_where_the_system_puts_them() {
+    fn workers_that_are_woken_for_little_go_where_the_system_puts_them() {
         let (pod, mut occupied) = pod(2);
         let mut sleeper = asleep(&mut occupied, 0);
         let _ = occupied.pick(&mut sleeper, Some(0), &pod);
         occupied.woke(&mut sleeper, Some(0));
         occupied.leave(&mut sleeper);
-        for _ in 0..BRIEF {
-            occupied.note_wake_up(true);
-        }
+        assert!((0..64).any(|_| occupied.note_wake_up(5_000)));
         assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod), None);
         occupied.leave(&mut sleeper);
-        occupied.note_wake_up(false);
+        // One that takes longer now and then changes nothing, many do.
+        assert!((0..64).all(|_| occupied.note_wake_up(5_000)));
+        assert!(occupied.note_wake_up(300_000));
+        assert!((0..64).any(|_| !occupied.note_wake_up(300_000)));
         assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod), Some(1));
     }
 

@@ -79,7 +79,12 @@ impl<T> Mutex<T> {
         if !free && !self.try_for_long() {
             self.wait();
         }
-        (self.guard(), !free)
+        let mut guard = self.guard();
+        // It is a pool's lock.
+        if let Some(held) = &mut guard.held {
+            held.count();
+        }
+        (guard, !free)
     }
 
     /// As the real lock.

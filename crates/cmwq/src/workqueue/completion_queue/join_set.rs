@@ -89,7 +89,6 @@ impl<T: Send + 'static> JoinSet<T> {
     {
         let token = self.next_token;
         self.next_token += 1;
-        self.left += 1;
         let aborted = self.aborted.clone();
         let run = move || match aborted.load(Ordering::Relaxed) {
             true => Err(JoinError::Aborted),
@@ -97,9 +96,12 @@ impl<T: Send + 'static> JoinSet<T> {
         };
         let item = self.done.fallible_item(token, run);
         let item = item.expect("the completion queue has no limit");
+        self.done.inner.note_queue(&self.queue);
+        // The destructor of a closure that is refused may panic: then there is nothing to be joined.
         if let Err(why) = self.queue.execute_named::<F, _>(item) {
             self.done.post_error(token, JoinError::Refused(why));
         }
+        self.left += 1;
         token
     }
 
@@ -142,7 +144,9 @@ impl<T: Send + 'static> JoinSet<T> {
             .map(|ended| self.joined(Some(ended)))
     }
 
-    /// Awaits the next closure to end; `None`: the set is empty. The future may be dropped at any time: no result is lost.
+    /// Awaits the next closure to end; `None`: the set is empty. The future may be dropped at any
+    /// time: no result is lost. A task cannot be told that it waits for itself: an item that blocks
+    /// until the future is ready uses [`wait_next`](Self::wait_next) instead.
     ///
     /// ```
     /// async fn first(set: &mut cmwq::JoinSet<u32>) -> Option<u32> {
@@ -169,8 +173,9 @@ impl<T: Send + 'static> JoinSet<T> {
         self.joined(ended)
     }
 
-    /// Waits for the next closure to end; `None`: the set is empty, or would never become so: see [`CompletionQueue::wait`]. On a worker
-    /// this counts as blocking.
+    /// Waits for the next closure to end; `None`: the set is empty, or, with a warning, would never
+    /// become so, because the caller is an item that the closures left wait for: see
+    /// [`CompletionQueue::wait`]. On a worker this counts as blocking.
     ///
     /// ```
     /// # let queue = cmwq::Workqueue::builder("doc").build()?;

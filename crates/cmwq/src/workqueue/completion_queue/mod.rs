@@ -1,6 +1,7 @@
 //! Completion queues: items post their results, and a thread with its own event loop drains them. The protocol is in `COMPLETION_QUEUE.md`.
 
 mod join_set;
+mod outlook;
 mod owner;
 mod posts;
 mod queue;

@@ -1,5 +1,6 @@
 //! The owner's side: arming, draining, waiting.
 
+use super::outlook::Outlook;
 use super::posts::{FD, THREAD};
 use super::queue::{Inner, Owners};
 use super::{Completed, CompletionQueueBuilder, NotPosted, Poster};
@@ -153,7 +154,7 @@ impl<T> CompletionQueue<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn poster(&self) -> Poster<T> {
-        Poster(self.inner.clone())
+        Poster::of(&self.inner)
     }
 
     /// Posts an entry, as [`Poster::post`] does.
@@ -321,9 +322,13 @@ impl<T> CompletionQueue<T> {
 
     /// Waits for the first entry, and takes up to `max` as [`drain`](Self::drain) does. It spins
     /// for as long as that has paid off lately, then sleeps. On a worker this counts as blocking:
-    /// the pool runs another worker instead. Returns 0 only if `max` is 0, in a child of `fork`,
-    /// or, with a warning, if the wait would never end: in an item that was submitted to this very
-    /// queue, when there is no other item, owner or poster of it.
+    /// the pool runs another worker instead.
+    ///
+    /// Returns 0 only if `max` is 0, in a child of `fork`, or, with a warning, if the wait would
+    /// never end: in an item, when all that could still post here are that item and items that wait
+    /// for its place (in an ordered workqueue, `max_active` or a group), and there is no other
+    /// owner or poster. (A thread that posts through a mere reference to this owner is not known:
+    /// give it a clone, or a poster.)
     ///
     /// ```
     /// # let queue = cmwq::Workqueue::builder("doc").build()?;
@@ -377,24 +382,24 @@ impl<T> CompletionQueue<T> {
         let mut blocked = None;
         loop {
             // Before entries are looked for: the last poster may have posted one and gone.
-            let waits_for_caller = self.inner.waits_for_caller();
+            let outlook = self.inner.outlook();
             let drained = self.drain(max, entries);
             let left_ns = deadline_ns.map(|deadline| deadline.saturating_sub(clock::now_ns()));
             if drained > 0 || left_ns == Some(0) {
                 return drained;
             }
-            if waits_for_caller {
+            if outlook == Outlook::Never {
                 warn_once!(
-                    "an item waits for its own entry in a completion queue, which would never come"
+                    "an item waits for its own entry in a completion queue, or for that of an item which waits for its place: it would never come"
                 );
                 return 0;
             }
             blocked.get_or_insert_with(BlockGuard::enter);
             let left = left_ns.map(Duration::from_nanos);
             // No poster that goes wakes the caller.
-            self.sleep(match self.inner.has_items_here() {
-                true => Some(left.map_or(LOOK_AGAIN, |left| left.min(LOOK_AGAIN))),
-                false => left,
+            self.sleep(match outlook {
+                Outlook::MayChange => Some(left.map_or(LOOK_AGAIN, |left| left.min(LOOK_AGAIN))),
+                _ => left,
             });
         }
     }

@@ -3,18 +3,19 @@
 
 use super::posts::{FD, Marks, Posted, Posts, THREAD};
 use crate::pool::Pool;
-use crate::sys::atomic::plain::AtomicUsize;
+use crate::sys::atomic::plain::{AtomicU64, AtomicUsize};
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::bell::Ringer;
 use crate::sys::sync::Mutex;
 use crate::sys::{fork, park};
 use crate::trace::Foreign;
+use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::task::join_error::JoinError;
 use crossbeam_utils::CachePadded;
 use std::collections::VecDeque;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 
 /// One entry of a [`CompletionQueue`](crate::CompletionQueue): which item has ended, and its
@@ -57,6 +58,12 @@ pub(in crate::workqueue) struct Inner<T> {
     pub(in crate::workqueue) owners: Mutex<Owners<T>>,
     /// The wakers of owners that await an entry, each with the owner's number. A poster takes this lock only to signal.
     pub(in crate::workqueue) tasks: Mutex<Vec<(u64, Foreign<Waker>)>>,
+    /// Posters that are not items.
+    pub(in crate::workqueue) posters: AtomicUsize,
+    /// The queues that items were submitted to.
+    pub(in crate::workqueue) queues: Mutex<Vec<Weak<WqCore>>>,
+    /// The serial of the last one of them; 0: there is none.
+    pub(in crate::workqueue) last_queue: AtomicU64,
 }
 
 /// The state that owners share. No poster takes its lock.
@@ -88,6 +95,9 @@ impl<T> Inner<T> {
                 sleeping: 0,
             }),
             tasks: Mutex::new(Vec::new()),
+            posters: AtomicUsize::new(0),
+            queues: Mutex::new(Vec::new()),
+            last_queue: AtomicU64::new(0),
         }
     }
 
@@ -245,7 +255,7 @@ impl<T> fmt::Debug for CompletionQueueBuilder<T> {
 /// done.wait(1, &mut Vec::new());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Poster<T>(pub(in crate::workqueue) Arc<Inner<T>>);
+pub struct Poster<T>(Arc<Inner<T>>);
 
 /// Why an entry was not posted. It gives the value back.
 ///
@@ -300,6 +310,11 @@ impl<T> Inner<T> {
 }
 
 impl<T> Poster<T> {
+    pub(in crate::workqueue) fn of(inner: &Arc<Inner<T>>) -> Self {
+        inner.posters.fetch_add(1, Ordering::Relaxed);
+        Poster(inner.clone())
+    }
+
     /// Posts an entry of a token and a result. What the caller did before is visible to the owner
     /// that drains it.
     ///
@@ -323,7 +338,14 @@ impl<T> Poster<T> {
 
 impl<T> Clone for Poster<T> {
     fn clone(&self) -> Self {
-        Poster(self.0.clone())
+        Poster::of(&self.0)
+    }
+}
+
+impl<T> Drop for Poster<T> {
+    fn drop(&mut self) {
+        // Release: an owner that finds it gone finds what it has posted.
+        self.0.posters.fetch_sub(1, Ordering::Release);
     }
 }
 

@@ -1,16 +1,13 @@
 //! The submitter's side: items that post their results.
 
+use super::outlook::RunsHere;
 use super::queue::{FULL, Inner};
 use super::{Completed, CompletionQueue};
 use crate::error::Refused;
-use crate::sys::atomic::Ordering;
-use crate::sys::atomic::plain::fence;
-use crate::sys::local::thread_local;
 use crate::trace::foreign;
 use crate::workqueue::task::join::REPORTED;
 use crate::workqueue::task::join_error::JoinError;
 use crate::workqueue::{BatchRefused, Workqueue};
-use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -43,52 +40,6 @@ impl fmt::Display for NotSubmitted {
 }
 
 impl std::error::Error for NotSubmitted {}
-
-thread_local! {
-    /// The queue of the item that the thread runs, by its address, and how many such items the thread runs, one inside the other.
-    static ITEMS_HERE: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
-}
-
-/// While it lives, the calling thread runs an item whose result is for that queue.
-struct RunsHere {
-    outer: (usize, usize),
-}
-
-impl RunsHere {
-    fn begin<T>(inner: Option<&Arc<Inner<T>>>) -> Self {
-        let queue = inner.map_or(0, |inner| Arc::as_ptr(inner).addr());
-        let outer = ITEMS_HERE.get();
-        let here = if outer.0 == queue { outer.1 + 1 } else { 1 };
-        ITEMS_HERE.set((queue, here));
-        RunsHere { outer }
-    }
-}
-
-impl Drop for RunsHere {
-    fn drop(&mut self) {
-        ITEMS_HERE.set(self.outer);
-    }
-}
-
-impl<T> Inner<T> {
-    /// Whether the calling thread runs items of this queue.
-    pub(in crate::workqueue) fn has_items_here(self: &Arc<Self>) -> bool {
-        ITEMS_HERE.get().0 == Arc::as_ptr(self).addr()
-    }
-
-    /// Whether all that can still post to the queue are items that the calling thread runs: one owner has it, and they.
-    pub(in crate::workqueue) fn waits_for_caller(self: &Arc<Self>) -> bool {
-        let is_alone = || {
-            let (one_owner, here) = (1, ITEMS_HERE.get().1);
-            let alone = self.handles.load(Ordering::Relaxed) == one_owner
-                && Arc::strong_count(self) == one_owner + here;
-            // A poster that is gone has posted before.
-            fence(Ordering::Acquire);
-            alone
-        };
-        self.has_items_here() && is_alone()
-    }
-}
 
 /// Reserved capacity for the entry of an item, returned if the item is dropped without having run.
 struct Ticket<T> {
@@ -189,6 +140,7 @@ impl<T: Send + 'static> CompletionQueue<T> {
             return Err(NotSubmitted::Refused(Refused::Forked));
         }
         let item = self.item(token, func).ok_or(NotSubmitted::Full)?;
+        self.inner.note_queue(queue);
         queue
             .execute_named::<F, _>(item)
             .map_err(NotSubmitted::Refused)
@@ -223,6 +175,7 @@ impl<T: Send + 'static> CompletionQueue<T> {
             let (accepted, why) = (0, Refused::Forked);
             return Err(BatchRefused { accepted, why });
         }
+        self.inner.note_queue(queue);
         let items = items.into_iter();
         queue.execute_batch(items.map_while(|(token, func)| self.item(token, func)))
     }

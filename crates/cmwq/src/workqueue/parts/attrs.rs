@@ -81,6 +81,16 @@ pub(crate) const BH_NICE: i32 = -10;
 /// Bytes of a name that are kept.
 pub(crate) const NAME_MAX: usize = 31;
 
+/// The bound on how many items wait that is nearest to `wanted`; a warning says if it is another one.
+pub(crate) fn clamp_max_waiting(name: &str, wanted: usize) -> usize {
+    if wanted == 0 {
+        warn(&format!(
+            "workqueue {name}: max_waiting 0 is out of range, 1 is used"
+        ));
+    }
+    wanted.max(1)
+}
+
 /// The value within the range that is nearest to `wanted`; a warning says if it is another one. 0 is below the range: that it
 /// stands for the default when a queue is built is up to the builder.
 pub(crate) fn clamp_max_active(name: &str, wanted: usize) -> usize {

@@ -150,7 +150,7 @@ impl WqCore {
 
     /// Whether the calling thread must not wait for the end of this queue.
     pub(crate) fn ends_elsewhere(&self) -> bool {
-        self.waits_here() || in_waker()
+        self.waits_here() || in_waker() || self.waits_for_caller()
     }
 
     pub(crate) fn attrs(&self) -> WorkqueueAttrs {

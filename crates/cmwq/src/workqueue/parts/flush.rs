@@ -19,7 +19,7 @@ use super::pwq::Pwq;
 use crate::pool::{COLOURS, Pool};
 use crate::sys::sync::{Condvar, Mutex};
 use crate::trace::Foreign;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -42,7 +42,7 @@ struct State {
     /// The outstanding generations, oldest first.
     outstanding: VecDeque<Generation>,
     /// The wakers of tasks that wait for the next change, each with the number of its [`Awaited`].
-    tasks: Vec<(u64, Foreign<Waker>)>,
+    tasks: BTreeMap<u64, Foreign<Waker>>,
     /// The wakers that the lock holder has to call after the unlock.
     woken: Woken,
     /// The number of the next task.
@@ -118,11 +118,12 @@ impl Flush {
             self.begin(&mut state, members());
         }
         let complete = state.complete > mine;
-        let own = awaited.task.take().and_then(|task| state.remove(task));
+        let own = awaited.task.take();
+        let own = own.and_then(|task| state.tasks.remove(&task));
         if !complete && let Some(waker) = waker.take() {
             let task = state.next_task;
             state.next_task += 1;
-            state.tasks.push((task, waker));
+            state.tasks.insert(task, waker);
             awaited.task = Some(task);
         }
         let woken = std::mem::take(&mut state.woken);
@@ -135,7 +136,7 @@ impl Flush {
     /// The task does not wait any more.
     pub(crate) fn forget(&self, awaited: &mut Awaited) {
         if let Some(task) = awaited.task.take() {
-            let waker = self.state.lock().remove(task);
+            let waker = self.state.lock().tasks.remove(&task);
             drop(waker);
         }
     }
@@ -189,16 +190,8 @@ impl Flush {
         if state.complete != before {
             self.changed.notify_all();
             let State { tasks, woken, .. } = state;
-            woken.extend(tasks.drain(..).map(|(_, waker)| waker));
+            woken.extend(std::mem::take(tasks).into_values());
         }
-    }
-}
-
-impl State {
-    /// Takes the waker of a task out.
-    fn remove(&mut self, task: u64) -> Option<Foreign<Waker>> {
-        let at = self.tasks.iter().position(|(own, _)| *own == task)?;
-        Some(self.tasks.swap_remove(at).1)
     }
 }
 

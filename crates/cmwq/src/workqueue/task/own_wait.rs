@@ -8,9 +8,10 @@
 use crate::engine::{Registry, epochs};
 use crate::error::FlushError;
 use crate::item::{ListKind, RawWork};
-use crate::pool::{Pool, current_work, in_waker, is_on_stack};
+use crate::pool::{FrontEnd, Pool, current_work, in_waker, is_on_stack, spawn_history};
 use crate::sys::thread;
 use crate::trace::warn_once;
+use crate::workqueue::parts::core::WqCore;
 use std::sync::Arc;
 
 /// The pool with this number, if there is one in this process.
@@ -19,6 +20,42 @@ pub(crate) fn registered(id: u32) -> Option<Arc<Pool>> {
     let pin = epochs().pin(0);
     let pool = Registry::process().find(id, &pin)?;
     (!pool.is_inherited()).then(|| pool.clone())
+}
+
+/// How the items of a queue stand to the item that the calling thread runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::workqueue) struct Standing {
+    /// Some wait for a place that the calling thread's items have.
+    pub(in crate::workqueue) some_wait_for_caller: bool,
+    /// Some run on other threads, or will begin whatever the calling thread does.
+    pub(in crate::workqueue) some_go_on: bool,
+}
+
+impl WqCore {
+    /// For a thread that runs an item. Its own spawns are published first. Each pool is looked at by itself.
+    pub(in crate::workqueue) fn standing(&self) -> Standing {
+        spawn_history::let_go();
+        let tid = thread::current_tid();
+        let mut all = Standing::default();
+        for pwq in self.members() {
+            let mut guard = pwq.pool.lock_accepting();
+            let (active, inactive) = guard.pwq_load(pwq.key);
+            let own = guard.runs_of_thread(pwq.key, tid);
+            drop(guard);
+            let waits = inactive > 0 && self.is_used_up_by(pwq.node, tid);
+            all.some_wait_for_caller |= waits;
+            all.some_go_on |= active > own || inactive > 0 && !waits;
+        }
+        all
+    }
+
+    /// Whether the calling thread's items use up the places of a group in which items of the queue wait for one. (With places of the queue's
+    /// own they would be items of the queue.)
+    pub(in crate::workqueue) fn waits_for_caller(&self) -> bool {
+        self.limits.group().is_some()
+            && current_work().is_some()
+            && self.standing().some_wait_for_caller
+    }
 }
 
 /// Whether the calling thread runs this item, perhaps inside of which it runs another one.

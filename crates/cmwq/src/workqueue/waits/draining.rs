@@ -12,11 +12,8 @@ use crate::workqueue::task::own_wait::not_in_waker;
 use std::sync::Arc;
 
 impl WqCore {
-    /// Whether the caller may wait for the queue.
-    pub(in crate::workqueue) fn may_wait(&self) -> Result<(), FlushError> {
-        if self.engine.is_inherited() {
-            return Err(FlushError::Forked);
-        }
+    /// Whether the caller is no item of the queue.
+    pub(in crate::workqueue) fn not_in_own_item(&self) -> Result<(), FlushError> {
         if self.waits_here() {
             warn_once!(
                 "workqueue {}: one of its own items waits for the whole queue, which would never end",
@@ -24,7 +21,23 @@ impl WqCore {
             );
             return Err(FlushError::OwnItem);
         }
+        Ok(())
+    }
+
+    /// Whether the caller may wait for the queue.
+    pub(in crate::workqueue) fn may_wait(&self) -> Result<(), FlushError> {
+        if self.engine.is_inherited() {
+            return Err(FlushError::Forked);
+        }
+        self.not_in_own_item()?;
         not_in_waker()?;
+        if self.waits_for_caller() {
+            warn_once!(
+                "workqueue {}: an item waits for the whole queue, whose items wait for its place in their group",
+                self.name
+            );
+            return Err(FlushError::OwnItem);
+        }
         self.check_dependency(None);
         Ok(())
     }

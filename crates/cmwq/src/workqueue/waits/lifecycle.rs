@@ -51,10 +51,10 @@ impl Workqueue {
     }
 
     /// Waits in a task until the queue is empty: a future, like [`drain`](Self::drain). From its
-    /// first poll until it is ready, or dropped, only the queue's own items may queue. So a task
-    /// whose polls are items of this very queue must not await it: its waker would be refused. The
-    /// first poll waits for threads that are in the middle of queueing, for some microseconds; the
-    /// later ones do not wait.
+    /// first poll until it is ready, or dropped, only the queue's own items may queue. The first
+    /// poll waits for threads that are in the middle of queueing, for some microseconds; the later
+    /// ones do not wait. A poll in an item of this very queue, which could not end before that
+    /// item, and whose waker could not queue the task again, is an error: [`FlushError::OwnItem`].
     ///
     /// ```
     /// async fn empty(queue: &cmwq::Workqueue) -> Result<(), cmwq::FlushError> {
@@ -72,7 +72,8 @@ impl Workqueue {
     /// Ends the queue in order, for all its clones: from this call on only its own items may queue,
     /// and items from outside are [refused](crate::Refused::Draining). What is queued still runs.
     /// The returned future is ready when all of it has ended and the workers are released; a thread
-    /// may [wait](Shutdown::wait_timeout) for it instead, up to a deadline.
+    /// may [wait](Shutdown::wait_timeout) for it instead, up to a deadline. In an item of the queue
+    /// both are errors ([`FlushError::OwnItem`]); the shutdown goes on.
     ///
     /// Dropping a queue that was shut down never waits, whether its items have ended or not: a separate thread does the rest. So this is the
     /// way to give a queue up on the thread of an executor.
@@ -213,6 +214,10 @@ impl Future for Drain {
         if own.core.engine.is_inherited() {
             return Poll::Ready(Err(FlushError::Forked));
         }
+        if let Err(why) = own.core.not_in_own_item() {
+            own.open();
+            return Poll::Ready(Err(why));
+        }
         if !own.closed {
             own.core.close();
             own.closed = true;
@@ -307,6 +312,7 @@ impl Future for Shutdown {
             return Poll::Ready(Err(FlushError::Forked));
         }
         if !queue.core.is_destroyed() {
+            queue.core.not_in_own_item()?;
             if !dry.poll(&queue.core, context.waker()) {
                 return Poll::Pending;
             }

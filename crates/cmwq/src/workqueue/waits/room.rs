@@ -7,6 +7,7 @@ use crate::pool::{Asked, Place, in_waker};
 use crate::sys::atomic::Ordering;
 use crate::sys::{clock, names};
 use crate::trace::warn_once;
+use crate::workqueue::parts::attrs::clamp_max_waiting;
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::parts::flush::wake;
 use crate::workqueue::queue::Workqueue;
@@ -25,7 +26,7 @@ impl WqCore {
     pub(crate) fn set_max_waiting(&self, max_waiting: usize) -> Result<(), Error> {
         self.engine.must_be_ours()?;
         let room = self.room.as_ref().ok_or(Error::NoMaxWaiting)?;
-        room.set_bound(max_waiting);
+        room.set_bound(clamp_max_waiting(&self.name, max_waiting));
         wake(room.serve());
         Ok(())
     }
@@ -54,7 +55,7 @@ impl Workqueue {
     }
 
     /// Changes how many items may wait. After lowering the limit, items that wait stay; raising it
-    /// lets waiters for room continue, in turn. 0 is taken for 1.
+    /// lets waiters for room continue, in turn. 0 is taken for 1, with a warning.
     ///
     /// ```
     /// let queue = cmwq::Workqueue::builder("requests").max_waiting(100).build()?;
@@ -377,7 +378,7 @@ impl RoomWait {
     ///
     /// # Errors
     /// [`Refused::Draining`]: the queue was, or is, drained or shut down; [`Refused::OwnItem`]: the caller is an item of this queue, whose
-    /// end may be what makes room; [`Refused::Forked`].
+    /// end may be what makes room, or the queue is full and its items wait for the caller's place in their group; [`Refused::Forked`].
     pub fn wait(self) -> Result<Room, Refused> {
         self.wait_until(None)
     }
@@ -407,6 +408,12 @@ impl RoomWait {
                 core.name
             );
             return Err(Refused::OwnItem);
+        }
+        if core.room.is_some() && core.waits_for_caller() {
+            return self.queue.try_room().map_err(|why| match why {
+                Refused::Full => Refused::OwnItem,
+                other => other,
+            });
         }
         block_on(&mut self, deadline_ns).unwrap_or(Err(Refused::Full))
     }

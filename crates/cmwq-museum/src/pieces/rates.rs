@@ -1,0 +1,24 @@
+//! What costs speed or memory, so much that `explore --rates` finds it.
+
+use super::{Piece, edit, rated};
+
+pub(super) const PIECES: &[Piece] = &[
+    rated(
+        "all-in-one-hold",
+        "who takes what was published takes all of it in one holding of the pool's lock, however much it is",
+        &[edit(
+            "pool/lock/holds.rs",
+            "    return explored::MOST.load(std::sync::atomic::Ordering::Relaxed);",
+            "    return match MUTANT {\n        true => usize::MAX / 4,\n        false => explored::MOST.load(std::sync::atomic::Ordering::Relaxed),\n    };",
+        )],
+    ),
+    rated(
+        "blocks-never-freed",
+        "the memory of an item is lost when the item has ended",
+        &[edit(
+            "sys/memory/blocks.rs",
+            "    let kept = fits(layout) && own(",
+            "    let kept = MUTANT || fits(layout) && own(",
+        )],
+    ),
+];

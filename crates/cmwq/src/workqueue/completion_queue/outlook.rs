@@ -1,0 +1,115 @@
+//! What an item that waits for an entry can expect: whether any will come before the item ends.
+#![forbid(unsafe_code)]
+
+use super::queue::Inner;
+use crate::pool::current_work;
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::fence;
+use crate::sys::local::thread_local;
+use crate::workqueue::Workqueue;
+use crate::workqueue::parts::core::WqCore;
+use crate::workqueue::task::own_wait::Standing;
+use std::cell::Cell;
+use std::sync::{Arc, Weak};
+
+thread_local! {
+    /// The queue of the item that the thread runs, by its address, and how many such items the thread runs, one inside the other.
+    static ITEMS_HERE: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
+}
+
+/// What an item that waits for an entry can expect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::workqueue) enum Outlook {
+    /// An entry may come, or what could post one is not known.
+    Open,
+    /// The same, but this has to be looked at again: no one says when the last one that could post is gone.
+    MayChange,
+    /// Only items can still post that end after the caller.
+    Never,
+}
+
+/// While it lives, the calling thread runs an item whose result is for that queue.
+pub(in crate::workqueue) struct RunsHere {
+    outer: (usize, usize),
+}
+
+impl RunsHere {
+    pub(in crate::workqueue) fn begin<T>(inner: Option<&Arc<Inner<T>>>) -> Self {
+        let queue = inner.map_or(0, |inner| Arc::as_ptr(inner).addr());
+        let outer = ITEMS_HERE.get();
+        let here = if outer.0 == queue { outer.1 + 1 } else { 1 };
+        ITEMS_HERE.set((queue, here));
+        RunsHere { outer }
+    }
+}
+
+impl Drop for RunsHere {
+    fn drop(&mut self) {
+        ITEMS_HERE.set(self.outer);
+    }
+}
+
+impl<T> Inner<T> {
+    /// Whether the calling thread runs items of this queue.
+    fn has_items_here(self: &Arc<Self>) -> bool {
+        ITEMS_HERE.get().0 == Arc::as_ptr(self).addr()
+    }
+
+    /// Whether an entry can come while the calling thread waits for it. It looks for one after this.
+    pub(in crate::workqueue) fn outlook(self: &Arc<Self>) -> Outlook {
+        if current_work().is_none() {
+            return Outlook::Open;
+        }
+        let has_items_here = self.has_items_here();
+        let standings = self.standings();
+        if !has_items_here && !standings.some_wait_for_caller {
+            return Outlook::Open;
+        }
+        let one_owner = 1;
+        let is_alone = self.handles.load(Ordering::Relaxed) == one_owner
+            && self.posters.load(Ordering::Relaxed) == 0;
+        let items = Arc::strong_count(self) - one_owner;
+        let only_here = has_items_here && items == ITEMS_HERE.get().1;
+        let only_behind = items > 0 && standings.some_wait_for_caller && !standings.some_go_on;
+        // A poster that is gone has posted before.
+        fence(Ordering::Acquire);
+        match is_alone && (only_here || only_behind) {
+            true => Outlook::Never,
+            false => Outlook::MayChange,
+        }
+    }
+
+    /// How the items of all queues that items were submitted to stand to the calling thread's item.
+    fn standings(&self) -> Standing {
+        let queues: Vec<_> = self
+            .queues
+            .lock()
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect();
+        let each = queues.iter().map(|queue| queue.standing());
+        each.fold(Standing::default(), |all, one| Standing {
+            some_wait_for_caller: all.some_wait_for_caller | one.some_wait_for_caller,
+            some_go_on: all.some_go_on | one.some_go_on,
+        })
+    }
+
+    /// An item is about to be submitted to that queue.
+    #[inline]
+    pub(in crate::workqueue) fn note_queue(&self, queue: &Workqueue) {
+        if self.last_queue.load(Ordering::Relaxed) != queue.core.serial {
+            self.note_another_queue(&queue.core);
+        }
+    }
+
+    #[cold]
+    fn note_another_queue(&self, core: &Arc<WqCore>) {
+        let mut queues = self.queues.lock();
+        queues.retain(|queue| queue.strong_count() > 0);
+        let own = Arc::as_ptr(core);
+        if !queues.iter().any(|queue| queue.as_ptr() == own) {
+            queues.push(Arc::downgrade(core));
+        }
+        self.last_queue.store(core.serial, Ordering::Relaxed);
+    }
+}
