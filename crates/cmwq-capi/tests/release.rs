@@ -251,3 +251,61 @@ fn every_dependency_has_a_permissive_licence() {
         assert!(is_permissive(licence), "{}: {licence}", package["name"]);
     }
 }
+
+/// Each crate that a program is made of is listed once, with a licence and, if it is from crates.io, the checksum of its source; and what depends on
+/// what names crates that are listed. Nothing of this machine is in it.
+///
+/// Sabotage tried: a crate left out, no checksums, a path of the workspace in the list.
+#[test]
+fn a_bill_of_materials_lists_what_the_lock_file_has() {
+    let lock = read("Cargo.lock");
+    for name in ["cmwq-cli", "cmwq-nbd", "cmwq-capi"] {
+        let output = Command::new(root().join("scripts/sbom"))
+            .arg(name)
+            .output()
+            .expect("it runs");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{errors}");
+        let text = String::from_utf8(output.stdout).expect("text");
+        let folder = root().canonicalize().expect("a folder");
+        assert!(!text.contains(folder.to_str().expect("text")), "{name}");
+        let list: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(list["bomFormat"], "CycloneDX");
+        assert_eq!(list["metadata"]["component"]["name"], name);
+        let components = list["components"].as_array().expect("a list");
+        let refs = components.iter().chain([&list["metadata"]["component"]]);
+        let refs: Vec<&str> = refs
+            .filter_map(|crate_| crate_["bom-ref"].as_str())
+            .collect();
+        assert_eq!(refs.len(), components.len() + 1);
+        assert_eq!(refs.iter().collect::<BTreeSet<_>>().len(), refs.len());
+        for listed in components {
+            let (crate_, version) = (&listed["name"], &listed["version"]);
+            let entry = format!("name = {crate_}\nversion = {version}\n");
+            let at = lock.find(&entry).unwrap_or_else(|| panic!("{entry}"));
+            let entry = lock[at..].split("\n\n").next().expect("an entry");
+            assert!(listed["licenses"][0]["expression"].is_string(), "{listed}");
+            match entry.split_once("checksum = ") {
+                Some((_, sum)) => {
+                    let listed = listed["hashes"][0]["content"].as_str().expect("a checksum");
+                    let sum = sum.lines().next().expect("a line");
+                    assert_eq!(sum.trim_matches('"'), listed);
+                }
+                None => assert!(!entry.contains("source = "), "{entry}"),
+            }
+        }
+        let edges = list["dependencies"].as_array().expect("a list");
+        assert_eq!(edges.len(), refs.len());
+        assert!(edges.iter().any(|edge| {
+            edge["dependsOn"]
+                .as_array()
+                .is_some_and(|on| !on.is_empty())
+        }));
+        for named in edges
+            .iter()
+            .flat_map(|edge| edge["dependsOn"].as_array().expect("a list"))
+        {
+            assert!(refs.contains(&named.as_str().expect("text")), "{named}");
+        }
+    }
+}

@@ -54,7 +54,7 @@ impl MachineArgs {
 /// The option that sets the size of cache shards.
 #[derive(clap::Args, Debug, Clone, Default)]
 pub(crate) struct ShardSizeArgs {
-    /// Cores in a cache shard, about [default: CMWQ_CACHE_SHARD_SIZE, or else 8]
+    /// About how many cores make up a cache shard [default: CMWQ_CACHE_SHARD_SIZE, or else 8]
     #[arg(long, value_name = "CORES", allow_hyphen_values = true)]
     pub(crate) shard_size: Option<String>,
 }

@@ -15,40 +15,40 @@ const PASSES: [u64; 5] = [64, 512, 4_096, 32_768, u64::MAX];
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// These programs only: names of operations, joined by +
+    /// Run these programs only; a program is written as the names of its operations, joined by + (see --operations)
     #[arg(long, value_delimiter = ',', conflicts_with_all = ["pairs", "protocols"])]
     programs: Vec<String>,
-    /// Pairs of operations only
+    /// Run the programs of two operations only
     #[arg(long, conflicts_with = "protocols")]
     pairs: bool,
-    /// The programs of the five protocols only
+    /// Run only the programs of the five protocols: publishing, cancelling, credits, retiring, caller-runs joins
     #[arg(long)]
     protocols: bool,
-    /// Which thread is next: time, pct, walk
+    /// How the next thread is chosen: time (as its computing takes), pct (random priorities, with the guarantee that --depth describes) or walk (at random at each step)
     #[arg(long, default_value = "pct", value_parser = Scheduler::parse)]
     scheduler: Scheduler,
-    /// Orders of two steps that a bug needs
+    /// Look for faults that appear when this many pairs of steps happen in a certain order
     #[arg(long, default_value_t = 2, allow_hyphen_values = true, value_parser = whole(1, 5_u32))]
     depth: u32,
-    /// With a weak memory: loads may return older values, as the orderings allow it
+    /// With a weak memory: a thread may see old values of memory wherever the orderings in the code allow it
     #[arg(long)]
     weak: bool,
-    /// This seed only: replays a failure
+    /// Run with this seed only, to replay a failure
     #[arg(long, requires = "programs", conflicts_with_all = ["runs", "state"], allow_hyphen_values = true, value_parser = whole(0, u64::MAX))]
     seed: Option<u64>,
-    /// Runs of each program at most; by default as many as find every bug of the depth with 99.9 %
+    /// The most runs of each program. By default as many as find each fault of the given depth with a probability of 99.9 %
     #[arg(long, allow_hyphen_values = true, value_parser = whole(1, u64::MAX))]
     runs: Option<u64>,
-    /// Ends after so many seconds
+    /// End after this many seconds
     #[arg(long, allow_hyphen_values = true, value_parser = whole(1, 31_536_000_u64))]
     seconds: Option<u64>,
-    /// Processes at a time
+    /// Number of processes that run at the same time
     #[arg(long, default_value_t = 1, allow_hyphen_values = true, value_parser = whole(1, 1024_usize))]
     jobs: usize,
-    /// A file that says how far each program has come, to go on from there
+    /// Keep in this file how far each program has come; the next call with the same file goes on from there
     #[arg(long)]
     state: Option<PathBuf>,
-    /// Prints the operations
+    /// Print the names of the operations, and run nothing
     #[arg(long)]
     operations: bool,
 }

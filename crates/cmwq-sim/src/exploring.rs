@@ -15,46 +15,46 @@ const MOST_JOBS: usize = 1024;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// How many seeds
+    /// Number of seeds to run; each seed is one random program on one random machine
     #[arg(long, default_value_t = 1000, conflicts_with = "seed", allow_hyphen_values = true, value_parser = whole(1, u64::MAX))]
     seeds: u64,
-    /// The first of them
+    /// The first seed
     #[arg(long, default_value_t = 0, conflicts_with = "seed", allow_hyphen_values = true, value_parser = whole(0, u64::MAX))]
     from: u64,
-    /// This seed only: replays a failure
+    /// Run this seed only, to replay a failure
     #[arg(long, allow_hyphen_values = true, value_parser = whole(0, u64::MAX))]
     seed: Option<u64>,
-    /// Which thread is next: time (costs say it), pct, walk
+    /// How the next thread is chosen: time (by what each step costs on the machine), pct (random priorities) or walk (at random at each step)
     #[arg(long, default_value = "time", value_parser = Scheduler::parse)]
     scheduler: Scheduler,
-    /// Faults that may happen: preempt, stop, wakeups, threads, cpus, clock, fork, quota, lag, steps; all of these, or none; and weak, a weak memory: for example all,weak
+    /// Faults that may happen: preempt, stop, wakeups, threads, cpus, clock, fork, quota, lag, steps; all of these, or none. Besides, weak: a thread may see old values of memory wherever the orderings in the code allow it. For example all,weak
     #[arg(long, default_value = "all", value_parser = FaultSet::parse)]
     faults: FaultSet,
-    /// The schedule of a shrunk failure
+    /// With --seed: the number of the schedule, as the report of a failure names it
     #[arg(long, default_value_t = 0, requires = "seed", allow_hyphen_values = true, value_parser = whole(0, u64::MAX))]
     schedule: u64,
-    /// The operations of a shrunk failure
+    /// With --seed: run only the operations with these numbers, as the report of a failure names them
     #[arg(long, value_delimiter = ',', requires = "seed", allow_hyphen_values = true, value_parser = whole(0, usize::MAX))]
     ops: Option<Vec<usize>>,
-    /// Processes at a time
+    /// Number of processes that run at the same time
     #[arg(long, default_value_t = 1, allow_hyphen_values = true, value_parser = whole(1, MOST_JOBS))]
     jobs: usize,
-    /// Ends after so many seconds, with whatever seed it has come to
+    /// End after this many seconds, even if seeds are left
     #[arg(long, conflicts_with = "seed", allow_hyphen_values = true, value_parser = whole(1, MOST_SECONDS))]
     seconds: Option<u64>,
-    /// Runs that may be spent on shrinking the first failure; 0: it is not shrunk
+    /// The most runs that are spent on making the program of the first failure smaller; 0: leave it as it is
     #[arg(long, default_value_t = 400, allow_hyphen_values = true, value_parser = whole(0, usize::MAX))]
     shrink: usize,
-    /// Goes on after a failure, which is not shrunk then
+    /// Go on after a failure, and do not make its program smaller
     #[arg(long, conflicts_with = "seed")]
     keep_going: bool,
-    /// Runs each seed twice, and compares the runs operation by operation
+    /// Run each seed twice, and fail if the two runs differ in any operation
     #[arg(long, conflicts_with = "seed")]
     twice: bool,
-    /// Prints the program of the seed
+    /// Print the program that the seed makes
     #[arg(long, requires = "seed")]
     show: bool,
-    /// Each seed is a load on a machine instead, without faults: fails if its rate or its wake-ups collapse
+    /// Instead of a random program, each seed is a load on a machine, without faults. It fails if many CPUs are much slower than one CPU that does all the work, or if threads are woken without end
     #[arg(long, conflicts_with_all = ["faults", "scheduler", "schedule", "ops", "seconds", "shrink", "keep_going", "twice", "show"])]
     rates: bool,
 }

@@ -44,7 +44,7 @@ Exit status: 0 done, 1 the simulation failed, 2 a value was refused.";
     name = "cmwq-sim",
     arg_required_else_help = true,
     version,
-    about = "Runs workqueue engines on virtual machines of many CPUs, in virtual time",
+    about = "Runs the library on simulated machines of many CPUs: to compare settings, and to look for faults",
     after_help = "Example: cmwq-sim sim --machine 9d64 --engine kernel --scopes cache,cache_shard"
 )]
 struct Arguments {
@@ -64,16 +64,16 @@ pub(crate) enum Format {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Runs the loops of the benchmarks, a row for each scope; `cmwq sim` is this
+    /// Simulates a benchmark on a machine, and prints a row for each affinity scope (also called as `cmwq sim`)
     #[command(after_help = EXAMPLES)]
     Sim(Box<sim::Arguments>),
     /// Runs random programs on random machines, with faults, and checks that the library keeps its promises
     #[command(after_help = "Example: cmwq-sim explore --seeds 1000 --faults preempt,wakeups")]
     Explore(exploring::Arguments),
-    /// Runs small programs under schedules with a guarantee
+    /// Checks every pair of public operations as a small program, in enough random orders to find a fault with a known probability
     #[command(after_help = "Example: cmwq-sim corpus --programs queue+cancel --depth 2")]
     Corpus(bounding::Arguments),
-    /// Prints the published tables of storage loads beside simulated ones, with the error of each row
+    /// Simulates storage loads whose measurements on a kernel were published, and prints both with the difference of each row
     #[command(after_help = "Example: cmwq-sim storage --format json")]
     Storage(stored::Arguments),
 }

@@ -86,13 +86,13 @@ fn instruct(instruction: &str, lab: &Path) -> Result<String, String> {
         "losses" => each_machine(|file| Ok(ratios::losses(&ratios_of(lab, file)?))),
         "loop" => in_loop(&given, lab),
         "bars" => {
-            let mut table = table(&given, lab)?;
-            for (key, value) in &given.0 {
-                if let Some(column) = key.strip_prefix("only-") {
-                    table = table.only(column, value)?;
-                }
-            }
+            let table = chosen(&given, lab)?;
             let bars = bars::of_rows(&table, given.get("label")?, given.get("figure")?)?;
+            Ok(bars::draw(&bars, given.get("title")?))
+        }
+        "peers" => {
+            let table = chosen(&given, lab)?;
+            let bars = bars::of_peers(&table, given.get("figure")?, &choice(&given))?;
             Ok(bars::draw(&bars, given.get("title")?))
         }
         "table" => Ok(plain(&table(&given, lab)?)),
@@ -116,6 +116,26 @@ fn table(given: &Given, lab: &Path) -> Result<Table, String> {
         tables::values(&lab.join(file))
     } else {
         tables::below_heading(&read(lab, file)?, given.get("heading")?)
+    }
+}
+
+/// The rows of that table that have, in each column of an `only-COLUMN`, the value given there.
+fn chosen(given: &Given, lab: &Path) -> Result<Table, String> {
+    let mut chosen = table(given, lab)?;
+    for (key, value) in &given.0 {
+        if let Some(column) = key.strip_prefix("only-") {
+            chosen = chosen.only(column, value)?;
+        }
+    }
+    Ok(chosen)
+}
+
+/// Which modes of cmwq and of the other pools are drawn.
+fn choice(given: &Given) -> Choice {
+    Choice {
+        ours: given.words("ours"),
+        theirs: given.words("theirs"),
+        without: given.words("without"),
     }
 }
 
@@ -166,11 +186,7 @@ fn in_loop(given: &Given, lab: &Path) -> Result<String, String> {
     let (id, name, figure) = (given.get("id")?, given.get("loop")?, given.get("figure")?);
     let numbers = given.words("issuers");
     let shown = given.get("shown").unwrap_or("2");
-    let choice = Choice {
-        ours: given.words("ours"),
-        theirs: given.words("theirs"),
-        without: given.words("without"),
-    };
+    let choice = choice(given);
     let mut html = String::new();
     if numbers.len() > 1 {
         html.push_str("<fieldset class=\"choice\">\n<legend>issuers</legend>\n");

@@ -6,6 +6,15 @@ use cmwq_topology::affinity::AffinityScope;
 use std::{fmt, io};
 
 /// Why an engine or a workqueue could not be built or changed.
+///
+/// ```
+/// use cmwq::{Error, Workqueue};
+///
+/// match Workqueue::builder("log").ordered().max_active(2).build() {
+///     Ok(_) => unreachable!("an ordered queue runs one item at a time"),
+///     Err(error) => println!("{error}"), // says what was wrong and what is allowed
+/// }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -192,6 +201,18 @@ impl From<TopologyError> for Error {
 }
 
 /// Why the caller cannot wait for a workqueue or an item.
+///
+/// ```
+/// use cmwq::FlushError;
+/// use std::time::Duration;
+///
+/// let work = cmwq::Work::new(|| ());
+/// match work.flush_timeout(Duration::from_secs(1)) {
+///     Ok(_) => {}
+///     Err(FlushError::TimedOut) => println!("it still runs"),
+///     Err(other) => println!("{other}"),
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FlushError {
@@ -222,6 +243,18 @@ impl fmt::Display for FlushError {
 impl std::error::Error for FlushError {}
 
 /// Why a workqueue refuses an item.
+///
+/// ```
+/// # let queue = cmwq::Workqueue::builder("doc").build()?;
+/// use cmwq::Refused;
+///
+/// match queue.execute(|| println!("handled")) {
+///     Ok(()) => {}
+///     Err(Refused::Full) => println!("503: try again later"),
+///     Err(why) => println!("{why}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Refused {

@@ -1,22 +1,33 @@
 //! The front end: named workqueues.
 
-mod batch;
+// rustdoc shows the methods of `Workqueue` in the order of these modules: the order in which a
+// user needs them. The blank lines keep rustfmt from sorting them.
 mod builder;
+
+mod queue;
+
+mod batch;
+
+mod waits;
+
+mod settings;
+
+mod scope;
+
+mod delayed;
+
+mod embedded;
+
 mod callbacks;
 mod caller_slots;
 mod completion_queue;
-mod delayed;
 mod describe;
-mod embedded;
 #[cfg(not(cmwq_loom))]
 mod handle;
 mod parts;
-mod queue;
 mod queueing;
-mod scope;
 mod system;
 mod task;
-mod waits;
 
 #[cfg(all(test, not(cmwq_loom)))]
 #[path = "workqueue/tests/deadlines.rs"]

@@ -102,26 +102,26 @@ Exit status: 0 done, 1 the measurement could not be made, 2 a value was refused.
 #[derive(clap::Args, Debug, Clone, Default)]
 #[command(long_about = LONG_ABOUT, after_long_help = AFTER_LONG_HELP)]
 pub(crate) struct Args {
-    /// Issuer threads [default: one per allowed CPU]
+    /// Number of threads that queue items [default: one for each CPU that the process may use]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     threads: Option<String>,
 
-    /// Items each issuer queues [default: calibrated, at most 50000]
+    /// Number of items that each of these threads queues. By default chosen so that the whole run takes about 15 seconds, and at most 50000, the published number
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     items: Option<String>,
 
     #[arg(long, alias = "scope", value_name = "LIST", help = format!("Scopes to measure, in this order [default: {}]", scope_names(&PUBLISHED_ORDER).replace(' ', "")))]
     scopes: Option<String>,
 
-    /// Cores per cache shard; a list runs cache_shard once per size [default: CMWQ_CACHE_SHARD_SIZE, or else 8]
+    /// About how many cores make up a cache shard; with a list, the scope cache_shard is measured once for each size [default: CMWQ_CACHE_SHARD_SIZE, or else 8]
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     shard_size: Option<String>,
 
-    /// Keep every item inside its pod: idle pods do not steal
+    /// Keep every item in the group of CPUs (pod) that it was queued from: idle workers of other pods do not take it
     #[arg(long)]
     strict: bool,
 
-    /// How often every scope is measured, in turns; 8 or more for a comparison with cache [default: 21]
+    /// How often each scope is measured; the scopes take turns. A comparison with the scope cache needs 8 or more [default: 21]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub(super) runs: Option<String>,
 
@@ -135,8 +135,8 @@ pub(crate) struct Args {
 
     /// Serve the control endpoint, for `cmwq top` and the like (also with CMWQ_CONTROL=1)
     ///
-    /// Each measurement has an engine and a workqueue of its own, with the scope that is to be measured. What `cmwq set` and `cmwq param` change
-    /// is changed for the measurement that runs, which its figures do not tell, and for none after it.
+    /// Each measurement makes an engine and a workqueue of its own. So what `cmwq set` and `cmwq param` change holds for the measurement that runs
+    /// at that moment only. The results do not say that something was changed.
     #[arg(long)]
     pub(super) control: bool,
 

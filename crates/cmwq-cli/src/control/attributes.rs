@@ -51,7 +51,7 @@ pub(crate) struct GetArgs {
     #[command(flatten)]
     process: ProcessArgs,
 
-    /// The workqueue; NAME#SERIAL where several have one name
+    /// The name of the workqueue; NAME#SERIAL where several have the same name
     queue: String,
 
     /// The attribute, of those below that the workqueue has [default: all of them]
@@ -96,8 +96,8 @@ Examples:
   cmwq set io cpumask ff
   cmwq set io group_max_active 8
 
-What is taken and what is refused is what the kernel's files take and refuse. Items that are queued finish where they are; what is \
-queued afterwards goes by the new value.";
+A value is accepted or refused as the kernel's file of the same name would do. Items that are already queued finish under the old \
+value; items that are queued afterwards follow the new one.";
 
 #[derive(clap::Args)]
 #[command(after_help = with_settings(SET_EXAMPLES, "Attributes that can be set", &writable(attributes())))]
@@ -105,7 +105,7 @@ pub(crate) struct SetArgs {
     #[command(flatten)]
     process: ProcessArgs,
 
-    /// The workqueue; NAME#SERIAL where several have one name
+    /// The name of the workqueue; NAME#SERIAL where several have the same name
     queue: String,
 
     /// The attribute, of those below that the workqueue has; or NAME=VALUE

@@ -10,11 +10,16 @@ Examples:
   cmwq busy -p my-server --format json
   cmwq busy --freezable
 
-The layout is that of the kernel's dump of all workqueues: every workqueue with items that are not finished, what runs (with its \
-description, if it gave itself one) and for how long, what waits; then every pool with a worker that is not idle; hung is for how long \
-it has started nothing while something waits. Flags are 1 (BH), 2 (a worker is being created) and 4 (not bound to one CPU). At the end \
-each busy thread, and where it is in the kernel: its stack if that may be read, or else the system call in which it is. Functions are symbols where the program exports them, and otherwise a file \
-and an offset for `addr2line -f -C -e FILE OFFSET`, which tells closures apart in programs built with -C symbol-mangling-version=v0.";
+The layout is that of the kernel's dump of all workqueues. It has three parts:
+
+  - each workqueue with items that are not finished: what runs (with its description, if the item has set one) and for how long, and what \
+waits;
+  - each worker pool with a worker that is not idle. hung is the time for which it has started nothing although something waits. flags is the \
+sum of 1 (a BH pool), 2 (a worker is being created) and 4 (not bound to one CPU);
+  - each busy thread, and where it is in the kernel: its stack if that may be read, otherwise the system call that it is in.
+
+Functions are shown as symbols where the program exports them, otherwise as a file and an offset: `addr2line -f -C -e FILE OFFSET` names \
+them. It tells closures apart in programs that were built with -C symbol-mangling-version=v0.";
 
 #[derive(clap::Args)]
 #[command(after_help = BUSY_EXAMPLES)]
@@ -22,11 +27,11 @@ pub(crate) struct BusyArgs {
     #[command(flatten)]
     process: ProcessArgs,
 
-    /// Freezable workqueues only: what a freeze waits for
+    /// Show freezable workqueues only: what a freeze still waits for
     #[arg(long)]
     freezable: bool,
 
-    /// Text to read, or JSON: a line for each item that runs, with its thread, and its pool's number, `hung_ns` and manager
+    /// Text for people, or JSON: a line for each item that runs, with its thread, and with the number, hung_ns and manager of its pool
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }

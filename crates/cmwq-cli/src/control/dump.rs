@@ -16,14 +16,17 @@ Examples:
   cmwq dump --format json
 
 Sections, as in the kernel's wq_dump: the pods of each affinity scope, the worker pools, the pool of each CPU by workqueue, the \
-rescuers, and how many items each unbound workqueue may have active on each node; then one of cmwq's own: how long items wait (from the call that queued them to their start) and run, of a sample, and the oldest that waits and runs now. Where workqueues share a limit one more: the places of \
-each group that its workqueues hold, how many there are, and how many workqueues wait for one.
+rescuers, and how many items each unbound workqueue may have active on each node. Two further sections are cmwq's own. One says how long items wait (from the call that queued them to their start) and run, \
+measured on a sample of them, and shows the oldest item that waits now and the oldest that runs now. The other is there where \
+workqueues share a limit (a concurrency group): how many places each group has, which workqueues hold them, and how many workqueues \
+wait for one.
 
-Masks are hexadecimal, eight digits for every 32 CPUs that there can be, the highest CPUs first. A pool's flags are 1 (BH), 2 (a worker is \
-being created: manager is the thread that does) and 4 (not bound to one CPU); ref is how many workqueues use it.
+CPU masks are hexadecimal, in groups of eight digits (32 CPUs), the highest CPUs first. A pool's flags are the sum of 1 (a BH pool), \
+2 (a worker is being created; manager is the thread that creates it) and 4 (not bound to one CPU). ref is the number of workqueues \
+that use the pool.
 
-cpu_limit is the parameter, running_limit how many workers may run at once over all pools because of it, and cpu_quota what the \
-process's cgroup has, with how often it was throttled.";
+cpu_limit is the parameter of that name, running_limit the number of workers that may run at once over all pools because of it, and \
+cpu_quota the CPU quota of the process's control group, with how often the group was throttled.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -15,7 +15,8 @@ Examples:
   cmwq list
   cmwq list --format json
 
-A process serves if it asks cmwq-control to, as `cmwq bench --control` does, or calls cmwq_serve_control_if_asked in C. Root sees the processes of all users.";
+A process is listed if it lets tools look at its workqueues: it calls cmwq_control::serve (as `cmwq bench --control` does), or in C \
+cmwq_serve_control_if_asked, and runs with CMWQ_CONTROL=1. Root sees the processes of all users.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]

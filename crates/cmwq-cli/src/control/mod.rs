@@ -44,10 +44,10 @@ impl ProcessArgs {
 /// What is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// To read.
+    /// For people to read.
     #[default]
     Text,
-    /// For programs.
+    /// For programs to read.
     Json,
 }
 

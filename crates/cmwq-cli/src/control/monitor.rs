@@ -21,28 +21,30 @@ Examples:
 Columns, as in the kernel's wq_monitor:
   total    items started
   infl     items started and not completed
-  CPUtime  seconds of CPU time that items have used, by sampling
-  CPUitsv  items that used the CPU for too long (per-CPU workqueues)
-  CMW/RPR  workers that took over because an item blocked; the kernel shows
-           repatriations for unbound workqueues, whose concurrency cmwq
-           manages too: it moves work instead of workers, see stolen
-  mayday   calls for the rescuer
+  CPUtime  seconds of CPU time that items have used, estimated by sampling
+  CPUitsv  items that used the CPU for longer than cpu_intensive_thresh_us
+           (per-CPU workqueues)
+  CMW/RPR  how often another worker took over because an item had blocked
+           (the kernel shows this for per-CPU workqueues, and how often it moved
+           a worker back for unbound ones; cmwq moves items instead: see stolen)
+  mayday   how often the rescuer was called because no worker came
   rescued  items that the rescuer ran
 
 Columns of cmwq's own:
-  enq p50, p99  the time that queue() took, of about every 64th call
-  wait p50, p99 from the call that queued an item to its start, and
-  run p50, p99  from its start to its end, of a sample of the items: one for
-           each pool and every two milliseconds
+  enq p50, p99  how long a call of queue() took, measured at about every 64th
+  wait p50, p99 the time from the call that queued an item to its start
+  run p50, p99  the time from its start to its end; both of a sample of one item
+           for each pool and every two milliseconds
   refused  attempts to queue that found no room (max_waiting)
-  stolen   items that idle pods ran for busy ones
-  wake/it  workers woken, by items
+  stolen   items that workers of another, idle pod ran
+  wake/it  workers that were woken, divided by the number of items
   lockwt   times that a thread had to wait for the lock of a pool;
            workqueues that share a pool share them
 
-JSON has the same as numbers, times in ns, and a timestamp: seconds of the monotonic clock (since the machine started), for rates.
+--format json prints the same values as numbers, with times in nanoseconds. Each line also has
+a timestamp: seconds of the monotonic clock, which counts from the start of the machine.
 
-Counts of pools that are gone, after a change of attributes, are lost, as in the kernel.";
+When a workqueue's attributes are changed, the counts of the pools that it leaves are lost, as in the kernel.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -50,7 +52,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     process: ProcessArgs,
 
-    /// Workqueues whose name contains a match of one of these regular expressions [default: all]
+    /// Show only workqueues whose name matches one of these regular expressions, in any part of it [default: all]
     #[arg(value_name = "PATTERN")]
     patterns: Vec<String>,
 

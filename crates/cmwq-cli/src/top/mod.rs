@@ -37,10 +37,19 @@ Examples:
   cmwq top -p my-server --interval 0.5
   cmwq top --interval 0.2 --snapshot top.svg
 
-Colours of pods: green, CPUs to spare; yellow, none; red, and work waits. A scope with = before it is the default, whatever that is now.
+A pod (a group of CPUs with a common worker pool) is green while it has free CPUs, yellow when all are taken, and red when work waits as \
+well. A workqueue whose scope is shown with = before it has the scope default; the name is what default means now.
 
-Keys: up, down or k, j select a workqueue · s sorts by the next column · / filters by a part of the name · a gives the selected workqueue the \
-next affinity scope, S turns its strictness over, + and - double and halve max_active · space holds the picture · Ctrl-Z suspends · q ends";
+Keys:
+  up, down, k, j  select a workqueue
+  s               sort by the next column
+  /               show only workqueues whose name contains a text
+  a               give the selected workqueue the next affinity scope
+  S               switch its affinity_strict on or off
+  +, -            double or halve its max_active
+  space           stop and go on updating
+  Ctrl-Z          suspend
+  q               end";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]

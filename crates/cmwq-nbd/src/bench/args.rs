@@ -37,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long, alias = "scope", value_name = "LIST", help = format!("A list of scopes to serve with: {} [default: all]", SCOPES.join(", ")))]
     scopes: Option<String>,
 
-    /// A list of shard sizes in cores: the scopes cache_shard and cache_shard-strict are measured with each [default:
+    /// A list of numbers of cores in a cache shard; the scopes cache_shard and cache_shard-strict are measured with each of them [default:
     /// CMWQ_CACHE_SHARD_SIZE, or else 8]
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     shard_size: Option<String>,
@@ -46,43 +46,43 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     nfs_block_size: Option<String>,
 
-    /// A list of other servers, or none: nbdkit-memory, nbdkit-file and qemu, each also with -luks [default: those installed]
+    /// A list of other NBD servers to compare with, or none: nbdkit-memory, nbdkit-file and qemu, each also with -luks for encryption [default: those that are installed]
     #[arg(long, value_name = "LIST")]
     peers: Option<String>,
 
-    /// Runs of each measurement, in turns [default: 3]
+    /// How often each measurement is made; they take turns [default: 3]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     runs: Option<String>,
 
-    /// Seconds of each single measurement [default: 5]
+    /// How long a measurement lasts, in seconds [default: 5]
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true)]
     runtime: Option<String>,
 
-    /// Size of the disk [default: 512M; in memory 4G, as published, for the scenario nfs, or half of the free memory]
+    /// Size of the disk [default: 512M; for the scenario nfs in memory the published 4G, or half of the free memory if that is less]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     size: Option<String>,
 
-    /// Serve new files in FOLDER instead of memory, also by the peers
+    /// Let all servers serve new files in FOLDER instead of memory
     #[arg(long, value_name = "FOLDER", conflicts_with = "device")]
     file: Option<PathBuf>,
 
-    /// Serve this block device instead of memory, also by the peers without luks. ITS CONTENTS ARE LOST
+    /// Let all servers but those with -luks serve this block device instead of memory. ITS CONTENTS ARE LOST
     #[arg(long, value_name = "DEVICE")]
     device: Option<PathBuf>,
 
-    /// Read and write the file or device by io_uring: a request is a work item before and after it, as in dm-crypt
+    /// Read and write the file or device by io_uring: a request is one work item before the disk works and one after, as in dm-crypt
     #[arg(long)]
     io_uring: bool,
 
-    /// Bits of the key: 256 or 512 [default: as published, 256 for 4k and buffered, else 512]
+    /// Length of the key in bits, 256 or 512 [default: as in the published tests, 256 for 4k and buffered, else 512]
     #[arg(long, value_name = "BITS")]
     key_size: Option<String>,
 
-    /// Print the job file of each load, for fio, and end
+    /// Print the job file that fio gets for each load, and measure nothing
     #[arg(long)]
     print_jobs: bool,
 
-    /// text or json [default: text]
+    /// Format of the output: text or json [default: text]
     #[arg(long, value_name = "FORMAT")]
     format: Option<String>,
 

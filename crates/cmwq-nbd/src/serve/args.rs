@@ -39,19 +39,19 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     memory: Option<String>,
 
-    /// Read and write the file by io_uring: no worker waits for the disk
+    /// Read and write the file by io_uring, so that no worker sleeps while the disk works
     #[arg(long, conflicts_with = "memory")]
     io_uring: bool,
 
-    /// Encrypt with a cipher: aes-xts-plain64
+    /// Encrypt what is stored with this cipher; the only one is aes-xts-plain64
     #[arg(long, value_name = "CIPHER", requires = "key_file")]
     cipher: Option<String>,
 
-    /// The file of the key: 32 or 64 bytes (256 or 512 bits)
+    /// Read the key from this file, which holds 32 or 64 bytes (256 or 512 bits)
     #[arg(long, value_name = "FILE", requires = "cipher")]
     key_file: Option<PathBuf>,
 
-    /// Bytes that are encrypted together: 512 or 4096 [default: 512]
+    /// Size of the blocks that are encrypted one by one: 512 or 4096 bytes [default: 512]
     #[arg(
         long,
         value_name = "BYTES",
@@ -60,17 +60,17 @@ pub(crate) struct Args {
     )]
     sector_size: Option<String>,
 
-    /// Listen at a Unix socket; only its owner may connect [default: $XDG_RUNTIME_DIR/cmwq-nbd/NAME.sock; for root without XDG_RUNTIME_DIR
+    /// Listen at this Unix socket; only its owner may connect [default: $XDG_RUNTIME_DIR/cmwq-nbd/NAME.sock; for root without XDG_RUNTIME_DIR
     /// /run/cmwq-nbd/NAME.sock]
     #[arg(long, value_name = "PATH", conflicts_with = "listen")]
     socket: Option<PathBuf>,
 
-    /// Listen at a TCP address, like 127.0.0.1:10809, where every user of this machine may connect and read the deciphered disk; of the
-    /// loopback only unless --allow-remote; port 0: any that is free
+    /// Listen at this TCP address, such as 127.0.0.1:10809. Every user of this machine may connect there and read the decrypted disk.
+    /// Addresses other than the loopback's need --allow-remote. Port 0 takes any free port
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<String>,
 
-    /// Allow other addresses than the loopback: there is no authentication, and data are sent unencrypted
+    /// Allow --listen at an address that other machines reach. There is no authentication, and data are sent unencrypted
     #[arg(long)]
     allow_remote: bool,
 
@@ -78,31 +78,31 @@ pub(crate) struct Args {
     #[arg(long)]
     read_only: bool,
 
-    /// The export's name; the empty name always works too [default: the file's, or memory]
+    /// Name of the disk that clients ask for (the export's name); the empty name always works too [default: the file's name, or memory]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    #[arg(long, value_name = "SCOPE", help = format!("Which CPUs share a pool: {}", scope_names()))]
+    #[arg(long, value_name = "SCOPE", help = format!("The affinity scope, which says which CPUs share a worker pool: {}", scope_names()))]
     affinity_scope: Option<String>,
 
-    /// Requests never leave the pod that they were queued from, and all are queued
+    /// Carry out each request on the CPUs (the pod) that it arrived at: idle workers elsewhere do not take it, and the reader of a connection carries out none itself
     #[arg(long)]
     strict: bool,
 
-    /// Which requests the reader of a connection carries out itself: short (of at most 8 KiB, for memory, or reads that the page cache
-    /// has) or none: then every request is a work item [default: short]
+    /// Which requests the thread that reads a connection carries out itself: short (at most 8 KiB, served from memory or from the page
+    /// cache) or none, so that every request becomes a work item [default: short]
     #[arg(long, value_name = "WHICH")]
     inline: Option<String>,
 
-    /// Requests in work at a time, shared out to the NUMA nodes [default: 1024]
+    /// How many requests are carried out at the same time; each NUMA node has a share of them [default: 1024]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     max_active: Option<String>,
 
-    /// Cores in a cache shard, about [default: CMWQ_CACHE_SHARD_SIZE, or else 8]
+    /// About how many cores make up a cache shard [default: CMWQ_CACHE_SHARD_SIZE, or else 8]
     #[arg(long, value_name = "CORES", allow_hyphen_values = true)]
     shard_size: Option<String>,
 
-    /// Clients at a time [default: 256]
+    /// How many clients may be connected at the same time [default: 256]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     connections: Option<String>,
 

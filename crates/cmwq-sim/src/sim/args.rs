@@ -26,15 +26,15 @@ const BLOCKS: &str = "block-load";
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// grace, 8321hc, 9d64, 3900x, d2191a, two-vcpus; a JSON file with name, synthetic, costs; or a copy of a machine's /sys
+    /// The machine to simulate: grace, 8321hc, 9d64, 3900x, d2191a or two-vcpus; a JSON file with name, synthetic and costs; or a copy of a machine's /sys
     #[arg(long, value_name = "NAME|FILE", conflicts_with = "synthetic")]
     machine: Option<String>,
-    /// A machine in hwloc's syntax, for example 'pack:1 l3:2 core:16 pu:2', with the estimated costs that all presets share
+    /// The machine to simulate in hwloc's syntax, for example 'pack:1 l3:2 core:16 pu:2'; moving a cache line is assumed to cost what it costs in the presets
     #[arg(long, value_name = "TEXT")]
     synthetic: Option<String>,
     #[arg(long, value_delimiter = ',', value_name = "LIST", help = format!("Affinity scopes, of {} [default: all]", scopes().join(", ")))]
     scopes: Option<Vec<String>>,
-    /// Cores of a cache shard, about; several give a row each [default: 8]
+    /// About how many cores make up a cache shard; several numbers give a row each [default: 8]
     #[arg(
         long,
         value_delimiter = ',',
@@ -42,63 +42,63 @@ pub(crate) struct Arguments {
         allow_hyphen_values = true
     )]
     shard_size: Option<Vec<String>>,
-    /// The library's own code, the reference of the kernel's protocol, or both [default: cmwq; with --calibrate: kernel]
+    /// What runs on the machine: the library itself (cmwq), a model of the kernel's workqueue for comparison (kernel), or both [default: cmwq; with --calibrate: kernel]
     #[arg(long, value_enum)]
     engine: Option<Engines>,
-    /// When the kernel engine's enqueuer wakes a worker [default: under-lock]
+    /// With --engine kernel: when the thread that queues an item wakes a worker [default: under-lock]
     #[arg(long, value_enum)]
     wake: Option<Wake>,
-    #[arg(long, alias = "loop", value_name = "NAME", default_value = "roundtrip", help = format!("What the issuers do: {}; also NAME@ISSUERS and NAME/US; the kernel engine has roundtrip only", loads().join(", ")))]
+    #[arg(long, alias = "loop", value_name = "NAME", default_value = "roundtrip", help = format!("The load, which says what the threads that queue items do: {}. NAME@ISSUERS also sets the number of these threads, NAME/US the time that an item computes. The kernel engine has roundtrip only", loads().join(", ")))]
     load: String,
-    /// What an item computes, in us [default: as the load has it]
+    /// How long an item computes, in microseconds [default: what the load sets]
     #[arg(long, value_name = "US", value_parser = item_us)]
     item_us: Option<f64>,
     /// Where the machine's kernel puts a thread that wakes up
     #[arg(long, value_enum, value_name = "CPU")]
     pub(super) placement: Option<PlacementName>,
-    /// cmwq's workers never run items of other pods
+    /// Keep every item in the group of CPUs (pod) that it was queued from
     #[arg(long)]
     pub(super) strict: bool,
-    /// Threads that queue items: a number, half or all (as many as CPUs) [default: as the load has it; the kernel engine: all]
+    /// Number of threads that queue items: a number, half (of the CPUs) or all [default: what the load sets; with --engine kernel: all]
     #[arg(long, value_name = "NUMBER", value_parser = issuers)]
     issuers: Option<Issuers>,
-    /// How long a time window of cmwq is in virtual time, in us: a row goes on until two agree within 5 %, and says so if none do [default: what the load needs, 2000 or more]
+    /// How long the rate is measured each time, in simulated microseconds. A row ends when two such times agree within 5 %, and says so if none do [default: what the load needs, 2000 or more]
     #[arg(long, allow_hyphen_values = true, value_name = "US", value_parser = whole(1, MOST_WINDOW_US))]
     pub(super) window_us: Option<u64>,
-    /// Items of each issuer of the kernel engine, to begin with: they are doubled until two runs agree [default: 200; with --published: 400]
+    /// With --engine kernel: how many items each thread queues in the first run; the number is doubled until two runs agree [default: 200; with --published: 400]
     #[arg(long, allow_hyphen_values = true, value_parser = whole(1, MOST_ITEMS))]
     pub(super) items: Option<usize>,
-    /// The seed of all random choices
+    /// The seed of all random choices: the same seed gives the same result
     #[arg(long, default_value_t = 1, allow_hyphen_values = true, value_parser = whole(0, u64::MAX))]
     pub(super) seed: u64,
-    /// Runs each row with so many seeds, from --seed on; a rate is their mean
+    /// Run each row with this many seeds, beginning with --seed, and print the mean rate
     #[arg(long, default_value_t = 3, allow_hyphen_values = true, value_parser = whole(1, MOST_SEEDS))]
     pub(super) seeds: u64,
-    /// Runs at a time, each in a process of its own [default: the CPUs of this machine]
+    /// Number of processes that run at the same time, each simulating one row [default: the number of CPUs of this machine]
     #[arg(long, allow_hyphen_values = true, value_parser = whole(1, MOST_JOBS))]
     jobs: Option<usize>,
-    /// Runs cache shards of many sizes, and says which size to take
+    /// Compare cache shards of many sizes, and say which size is best
     #[arg(long, conflicts_with_all = ["scopes", "shard_size"])]
     sweep: bool,
-    /// Items per second as measured with the kernel on that machine: the kernel engine's unknown costs are fitted on them
+    /// Items per second that were measured with the kernel on that machine; the costs that the model of the kernel needs are chosen to match them
     #[arg(long, value_name = "cpu=X,cache=Y")]
     calibrate: Option<String>,
-    /// Prints every published row beside the kernel engine's, with the error of its ratio
+    /// Print every published measurement of the kernel beside the model's result, with the error of the ratio
     #[arg(long)]
     pub(super) published: bool,
-    /// Runs machines x loads x scopes and shard sizes, and half of each machine; results are added to this file, and those that it has are not run again
+    /// Run every load with every scope and shard size on every machine, and on half of it. The results are added to this file; those that it already has are not run again
     #[arg(long, value_name = "FILE", conflicts_with_all = ["machine", "synthetic", "scopes", "shard_size", "engine", "sweep", "calibrate", "published", "issuers", "item_us"])]
     pub(super) matrix: Option<PathBuf>,
-    /// Of --matrix: names or descriptions, separated by semicolons [default: all]
+    /// With --matrix: the machines, as names or descriptions, separated by semicolons [default: all]
     #[arg(long, value_delimiter = ';', value_name = "LIST", requires = "matrix")]
     pub(super) machines: Option<Vec<String>>,
-    /// Of --matrix: NAME, NAME@ISSUERS, NAME/US, NAME@ISSUERS/US [default: the everyday loads]
+    /// With --matrix: the loads, each as NAME, NAME@ISSUERS, NAME/US or NAME@ISSUERS/US [default: those that programs have every day]
     #[arg(long, value_delimiter = ',', value_name = "LIST", requires = "matrix")]
     pub(super) loads: Option<Vec<String>>,
-    /// How to print
+    /// Format of the output
     #[arg(long, value_enum, default_value_t)]
     pub(super) format: Format,
-    /// Also writes a page with plots
+    /// Also write a page with plots to this file
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
 }

@@ -62,7 +62,7 @@ fn nothing_complains_and_nothing_comes_from_outside() {
     };
     assert_eq!(
         browser.evaluate("document.title"),
-        "cmwq: figures beside its peers"
+        "cmwq: figures beside other thread pools"
     );
     // What was said while the page loaded has come before the answer above.
     let (mut requests, mut complaints) = (0, Vec::new());

@@ -34,7 +34,14 @@ pub(crate) fn warn_of_force_rr() {
 }
 
 impl EngineBuilder {
-    /// Builds the engine. No thread is started before its first workqueue is built.
+    /// Makes the engine. No thread is started before its first workqueue is built.
+    ///
+    /// ```
+    /// let engine = cmwq::Engine::builder().build()?;
+    /// let queue = engine.workqueue("io").build()?;
+    /// assert_eq!(queue.spawn(|| 6 * 7).join()?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// A topology that cannot be read or parsed; an environment variable with a value that is not allowed; `default` as the default scope;
@@ -121,8 +128,17 @@ impl EngineBuilder {
         Ok(engine)
     }
 
-    /// Builds the engine and makes it the process's [global](Engine::global) one. This sets `cache_shard_size` or a topology for the whole process,
-    /// before first use.
+    /// Makes the engine and installs it as the process's [global](Engine::global) one. This sets
+    /// `cache_shard_size` or a topology for the whole process, before first use.
+    ///
+    /// ```
+    /// use cmwq::Engine;
+    ///
+    /// // In `main`, before the first workqueue:
+    /// Engine::builder().cache_shard_size(16).build_global()?;
+    /// assert_eq!(Engine::global()?.cache_shard_size(), 16);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`build`](Self::build), and [`Error::AlreadyInUse`] if the global engine exists.
@@ -140,12 +156,23 @@ impl EngineBuilder {
 }
 
 impl Engine {
-    /// A builder of a separate engine.
+    /// Begins an engine of its own, apart from the global one.
+    ///
+    /// ```
+    /// let engine = cmwq::Engine::builder().build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn builder() -> EngineBuilder {
         EngineBuilder::new()
     }
 
-    /// The process's engine: this machine, or the one that `CMWQ_TOPOLOGY` describes. Built at the first call.
+    /// Returns the process's engine, which is built at the first call: for this machine, or for the
+    /// one that `CMWQ_TOPOLOGY` describes.
+    ///
+    /// ```
+    /// println!("{} CPUs", cmwq::Engine::global()?.topology().cpus().len());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// What [`EngineBuilder::build`] returns; the next call tries again.

@@ -20,10 +20,22 @@ use cmwq_topology::affinity::{AffinityScope, Pods};
 use std::any::Any;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// One machine and what runs on it. Most programs never name it: [`Workqueue::builder`](crate::Workqueue::builder) uses the [global](Engine::global)
-/// engine. Programs that inject topologies, such as tests and benchmarks, build their own. Engines share nothing, not even pools of equal attributes.
+/// Owns the worker pools of one machine and the threads beside them. Most programs never name it:
+/// [`Workqueue::builder`](crate::Workqueue::builder) uses the [global](Engine::global) engine.
+/// Programs that assume another machine, such as tests and benchmarks, build their own. Engines
+/// share nothing, not even pools of equal attributes.
 ///
 /// Cloning gives another handle. The threads end when the last workqueue of an engine is destroyed and its last handle dropped.
+///
+/// ```
+/// use cmwq::{Engine, Workqueue};
+///
+/// let queue = Workqueue::builder("io").build()?; // on the global engine
+/// println!("{:?}", Engine::global()?.stats());
+/// let apart = Engine::builder().build()?; // for a test: its own pools and threads
+/// assert_eq!(apart.workqueue("test").build()?.spawn(|| 1).join()?, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Engine(pub(crate) Arc<EngineCore>);
 
@@ -133,12 +145,23 @@ impl Drop for EngineCore {
 }
 
 impl Engine {
-    /// The machine.
+    /// Returns the description of the machine that the engine assumes.
+    ///
+    /// ```
+    /// println!("{} CPUs", cmwq::Engine::global()?.topology().cpus().len());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn topology(&self) -> &Topology {
         &self.0.topology
     }
 
-    /// Cores per cache shard (the kernel's `cache_shard_size`). Fixed when the engine is built.
+    /// About how many cores make up a cache shard (the kernel's `cache_shard_size`). It is fixed
+    /// when the engine is built.
+    ///
+    /// ```
+    /// assert!(cmwq::Engine::global()?.cache_shard_size() >= 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn cache_shard_size(&self) -> usize {
         self.0.shard_size
     }
@@ -155,6 +178,15 @@ impl Engine {
 
     /// Changes the default scope. Unordered workqueues whose scope is `default` follow at once: queued items finish on the old pools, later ones go
     /// to the new pools. Other workqueues are not touched.
+    ///
+    /// ```
+    /// use cmwq::{Engine, affinity::AffinityScope};
+    ///
+    /// let engine = Engine::builder().build()?;
+    /// engine.set_default_affinity_scope(AffinityScope::Numa)?;
+    /// assert_eq!(engine.default_affinity_scope(), AffinityScope::Numa);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::DefaultScope`] if `scope` is itself `default`, as in the kernel; [`Error::Forked`].
@@ -188,14 +220,30 @@ impl Engine {
         )
     }
 
-    /// The pods of a scope; `Default` is resolved now.
+    /// Returns the groups of CPUs that share a worker pool under a scope; `Default` is resolved
+    /// now.
+    ///
+    /// ```
+    /// use cmwq::{Engine, affinity::AffinityScope};
+    ///
+    /// for pod in Engine::global()?.pods(AffinityScope::Cache).pods() {
+    ///     println!("{pod:?}"); // CPUs that share a worker pool
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn pods(&self, scope: AffinityScope) -> &Pods {
         let scope = scope.or_default(self.default_affinity_scope());
         self.0.pods[scope.index()]
             .get_or_init(|| Pods::build(&self.0.topology, scope, self.0.shard_size))
     }
 
-    /// What the engine has counted since it was built. In a fork's child: zeros, since the counts are the parent's.
+    /// Returns what the engine has counted since it was built. In the child of a fork: zeros, since
+    /// the counts are the parent's.
+    ///
+    /// ```
+    /// println!("{:?}", cmwq::Engine::global()?.stats());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stats(&self) -> EngineStats {
         if self.is_inherited() {
             return EngineStats::default();

@@ -5,8 +5,21 @@ use super::core::Engine;
 use crate::pool::Dump;
 
 impl Engine {
-    /// Freezable workqueues start nothing new from now on: items queued on them wait. Active items run to their end. Brings a program to rest before
-    /// a checkpoint, a fork or a suspend. Does nothing when frozen already.
+    /// Brings freezable workqueues to rest before a checkpoint, a fork or a suspend: they start
+    /// nothing new from now on, and items queued on them wait. Active items run to their end. Does
+    /// nothing when frozen already.
+    ///
+    /// ```
+    /// let engine = cmwq::Engine::builder().build()?;
+    /// let writes = engine.workqueue("writes").freezable().build()?;
+    /// engine.freeze_workqueues_begin();
+    /// while engine.freeze_workqueues_busy() {
+    ///     std::thread::yield_now();
+    /// }
+    /// // ... no item of a freezable queue runs: take the checkpoint ...
+    /// engine.thaw_workqueues();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn freeze_workqueues_begin(&self) {
         self.freeze(true);
     }
@@ -40,7 +53,8 @@ impl Engine {
         self.dump().of_freezable()
     }
 
-    /// Freezable workqueues go on, with the items that have waited first. Does nothing when not frozen.
+    /// Lets freezable workqueues go on, with the items that have waited first. Does nothing when
+    /// not frozen.
     pub fn thaw_workqueues(&self) {
         self.freeze(false);
     }

@@ -31,6 +31,13 @@ impl Engine {
     /// Changes the CPUs on which items of unbound workqueues may run, for all of them at once. Queued items finish where they are. CPUs that may not
     /// be used now are remembered for when they may; if none may, the mask is ignored until then.
     ///
+    /// ```
+    /// let engine = cmwq::Engine::builder().build()?;
+    /// engine.set_unbound_cpumask(&"0".parse()?)?; // the other CPUs are for something else
+    /// assert_eq!(engine.requested_unbound_cpumask().len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::EmptyCpumask`] if the topology has none of `cpus`; nothing is changed then. [`Error::Forked`].
     pub fn set_unbound_cpumask(&self, cpus: &CpuSet) -> Result<(), Error> {

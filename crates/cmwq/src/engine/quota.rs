@@ -16,8 +16,15 @@ impl Engine {
         self.0.limit.lock().setting
     }
 
-    /// Changes [`cpu_limit`](Self::cpu_limit), for all pools at once. Items that run go on; with a lower limit, their workers park when those items
-    /// end.
+    /// Changes how many workers may run at once, for all pools together. Items that run go on; with
+    /// a lower limit, their workers park when those items end.
+    ///
+    /// ```
+    /// let engine = cmwq::Engine::builder().build()?;
+    /// engine.set_cpu_limit("2".parse()?)?; // two workers at a time, over all pools
+    /// assert_eq!(engine.cpu_limit().to_string(), "2");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Forked`].

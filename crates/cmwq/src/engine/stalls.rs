@@ -62,6 +62,11 @@ impl Engine {
     /// [`Display`](std::fmt::Display) is laid out like the kernel's `show_all_workqueues`.
     ///
     /// Empty in a fork's child.
+    ///
+    /// ```
+    /// println!("{}", cmwq::Engine::global()?.dump()); // what runs, what waits, and for how long
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn dump(&self) -> Dump {
         if self.is_inherited() {
             return Dump::new(Vec::new());

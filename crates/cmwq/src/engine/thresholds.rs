@@ -38,6 +38,15 @@ impl Engine {
     }
 
     /// Changes [`watchdog_threshold`](Self::watchdog_threshold).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let engine = cmwq::Engine::builder().build()?;
+    /// engine.set_watchdog_threshold(Duration::from_secs(10));
+    /// assert_eq!(engine.watchdog_threshold(), Duration::from_secs(10));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn set_watchdog_threshold(&self, threshold: Duration) {
         self.0.watchdog.set_threshold(threshold);
         self.0.service.watchdog_changed();

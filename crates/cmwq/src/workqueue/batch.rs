@@ -27,7 +27,16 @@ const CHAIN_MOST: usize = if cfg!(cmwq_loom) { 4 } else { 128 };
 /// The prefetch distance: the memory of an item is prefetched this many items before its claim.
 const AHEAD: usize = 8;
 
-/// The result of queueing a [batch](Workqueue::queue_batch).
+/// Says which items of a [batch](Workqueue::queue_batch) were accepted.
+///
+/// ```
+/// # let queue = cmwq::Workqueue::builder("doc").build()?;
+/// let works = [(); 3].map(|()| cmwq::Work::new(|| ()));
+/// let result = queue.queue_batch(&works);
+/// assert_eq!(result.accepted() + result.not_accepted().len(), 3);
+/// queue.flush()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "items that were not accepted will not run for this call"]
 pub struct BatchQueued {
@@ -36,17 +45,41 @@ pub struct BatchQueued {
 }
 
 impl BatchQueued {
-    /// How many were accepted.
+    /// How many items of the batch were accepted.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let works = [(); 3].map(|()| cmwq::Work::new(|| ()));
+    /// assert_eq!(queue.queue_batch(&works).accepted(), 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn accepted(&self) -> usize {
         self.accepted
     }
 
-    /// The items that were not accepted: their indices in the batch, ascending, each with the reason.
+    /// The items that were not accepted: their indices in the batch, ascending, each with the
+    /// reason.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let work = cmwq::Work::new(|| ());
+    /// let paused = work.disable();
+    /// for (index, why) in queue.queue_batch(&[work.clone()]).not_accepted() {
+    ///     println!("item {index}: {why}");
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn not_accepted(&self) -> &[(usize, Queued)] {
         &self.rest
     }
 
-    /// Whether all were accepted.
+    /// Says whether all items of the batch were accepted.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// assert!(queue.queue_batch(&[cmwq::Work::new(|| ())]).is_complete());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_complete(&self) -> bool {
         self.rest.is_empty()
     }
@@ -59,7 +92,16 @@ impl BatchQueued {
     }
 }
 
-/// An error: not all closures of a [batch](Workqueue::execute_batch) were accepted.
+/// The error of a [batch](Workqueue::execute_batch) of closures of which not all were accepted.
+///
+/// ```
+/// # let queue = cmwq::Workqueue::builder("doc").build()?;
+/// match queue.execute_batch((0..3).map(|n| move || println!("{n}"))) {
+///     Ok(accepted) => assert_eq!(accepted, 3),
+///     Err(refused) => eprintln!("{refused}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchRefused {
     /// How many were accepted; they precede those that were not.
@@ -141,13 +183,21 @@ impl WqCore {
 }
 
 impl Workqueue {
-    /// Queues all of `works`, in this order, as [`queue`](Self::queue) does with a single item, and returns which were accepted. Up to 128
-    /// items at a time share the cost of one publish, and wake at most one worker; workers wake further ones as long as there are items and
-    /// CPUs.
+    /// Queues many reusable items, in this order, as [`queue`](Self::queue) does with a single one,
+    /// and returns which were accepted. Up to 128 items at a time share the cost of one publish,
+    /// and wake at most one worker; workers wake further ones as long as there are items and CPUs.
     ///
     /// Every guarantee of single items holds: an item that is pending already stays as it is and sees what the caller stored before,
     /// `max_active` and the order of an ordered queue are kept, and a flush that begins after this call waits for all of them. A drain that
     /// begins during the call may cut the batch: then the items from some index on are [refused](Queued::Refused).
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let works: Vec<_> = (0..64).map(|n| cmwq::Work::new(move || drop(n))).collect();
+    /// assert!(queue.queue_batch(&works).is_complete());
+    /// queue.flush()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn queue_batch(&self, works: &[Work]) -> BatchQueued {
         let prefetch = |work: &Work| RawWork::prefetch(work.as_raw().address());
         self.queue_all(works, prefetch, Work::claim, |work, item| {
@@ -219,8 +269,16 @@ impl Workqueue {
         outcome
     }
 
-    /// Runs all of `funcs` as one-shot items, as [`execute`](Self::execute) does with a single closure. Up to 128 at a time share the cost
-    /// of one publish, and closures of up to 24 bytes need no memory of their own. Returns the number of closures.
+    /// Runs many closures without handles, as [`execute`](Self::execute) does with a single one. Up
+    /// to 128 at a time share the cost of one publish, and closures of up to 24 bytes need no
+    /// memory of their own. Returns the number of closures.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let accepted = queue.execute_batch((0..1000).map(|n| move || drop(n)))?;
+    /// assert_eq!(accepted, 1000);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// The queue is draining, or belongs to the parent of a fork. Up to 128 closures taken from the iterator were dropped; no more were
@@ -288,9 +346,19 @@ impl Workqueue {
         )
     }
 
-    /// Runs all of `funcs` as one-shot items, as [`spawn`](Self::spawn) does with a single closure, and returns their handles in the same
-    /// order. Up to 128 at a time share the cost of one publish. The handle of a closure that the queue refuses [tells
-    /// why](crate::JoinError::Refused).
+    /// Runs many closures as [`spawn`](Self::spawn) does with a single one, and returns their
+    /// handles in the same order. Up to 128 at a time share the cost of one publish. The handle of
+    /// a closure that the queue refuses [tells why](crate::JoinError::Refused).
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let mut sum = 0;
+    /// for handle in queue.spawn_batch((1..=10).map(|n| move || n * n)) {
+    ///     sum += handle.join()?;
+    /// }
+    /// assert_eq!(sum, 385);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[track_caller]
     pub fn spawn_batch<F, T>(&self, funcs: impl IntoIterator<Item = F>) -> Vec<JoinHandle<T>>
     where

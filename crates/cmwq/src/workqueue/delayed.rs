@@ -26,13 +26,26 @@ use std::time::Duration;
 pub use embedded::EmbeddedDelayedWork;
 pub use raw::RawDelayedWork;
 
-/// A reusable work item that can be queued to run after a delay.
+/// A reusable item that runs after a delay: a time-out, a retry or a periodic task.
 ///
 /// It is pending from the moment it is queued, both while its timer runs and while it is on a queue. A timer never fires early (the clock
 /// is monotonic and delays are rounded up, to about a millisecond). A flush, drain or drop of the queue does not see an armed timer: an
 /// item whose queue is gone when its timer fires is dropped with a warning.
 ///
 /// Cloning gives another handle of the same item.
+///
+/// ```
+/// use cmwq::{DelayedWork, Workqueue};
+/// use std::time::Duration;
+///
+/// let queue = Workqueue::builder("sessions").build()?;
+/// let expire = DelayedWork::new(|| println!("the session has expired"));
+/// assert!(queue.queue_delayed(&expire, Duration::from_secs(60)).will_run());
+/// // The client came back: another 60 seconds from now.
+/// assert!(queue.mod_delayed(&expire, Duration::from_secs(60)).was_pending());
+/// assert!(expire.cancel()); // the client has left
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct DelayedWork {
     work: Work,
@@ -59,7 +72,7 @@ struct Armed {
     cpu: Option<usize>,
 }
 
-/// Which delayed items [`mod_delayed_raw_if`](super::Workqueue::mod_delayed_raw_if) moves.
+/// Says which delayed items [`mod_delayed_raw_if`](super::Workqueue::mod_delayed_raw_if) moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoveIf {
     /// All.
@@ -257,7 +270,12 @@ impl Parts<'_> {
 }
 
 impl DelayedWork {
-    /// An item that runs `func`.
+    /// Makes an idle item that runs `func` each time that it was queued.
+    ///
+    /// ```
+    /// let work = cmwq::DelayedWork::new(|| println!("later"));
+    /// assert!(!work.is_pending());
+    /// ```
     #[track_caller]
     pub fn new(func: impl Fn() + Send + Sync + 'static) -> DelayedWork {
         DelayedWork {
@@ -266,12 +284,36 @@ impl DelayedWork {
         }
     }
 
-    /// Whether its timer is armed or it is queued and has not started. A hint.
+    /// Says whether its timer is armed, or it is queued and has not started. The answer may be out
+    /// of date when the caller reads it.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// use std::time::Duration;
+    ///
+    /// let work = cmwq::DelayedWork::new(|| ());
+    /// let _ = queue.queue_delayed(&work, Duration::from_secs(3600));
+    /// assert!(work.is_pending());
+    /// work.cancel();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_pending(&self) -> bool {
         self.work.is_pending()
     }
 
-    /// How long its timer will run, in whole milliseconds; zero if it is not armed. A hint.
+    /// How long its timer will still run, in whole milliseconds; zero if it is not armed. The
+    /// answer may be out of date when the caller reads it.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// use std::time::Duration;
+    ///
+    /// let work = cmwq::DelayedWork::new(|| ());
+    /// let _ = queue.queue_delayed(&work, Duration::from_secs(3600));
+    /// assert!(work.time_left() <= Duration::from_secs(3601));
+    /// work.cancel();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn time_left(&self) -> Duration {
         self.parts().time_left()
     }
@@ -298,37 +340,98 @@ impl DelayedWork {
         }
     }
 
-    /// Removes a pending instance from the timer or the queue; does not wait for a running one. `true`: an instance was removed.
+    /// Removes a pending instance from the timer or the queue; does not wait for a running one.
+    /// `true`: an instance was removed.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// use std::time::Duration;
+    ///
+    /// let work = cmwq::DelayedWork::new(|| ());
+    /// let _ = queue.queue_delayed(&work, Duration::from_secs(3600));
+    /// assert!(work.cancel());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn cancel(&self) -> bool {
         self.work.removed(self.parts().cancel())
     }
 
     /// Removes a pending instance and waits until the function no longer runs. Meanwhile the item is disabled, so that an item cannot
     /// escape by requeueing itself. Returns whether a pending instance was removed.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// use std::time::Duration;
+    ///
+    /// let work = cmwq::DelayedWork::new(|| ());
+    /// let _ = queue.queue_delayed(&work, Duration::ZERO);
+    /// work.cancel_sync(); // from now on the function does not run
+    /// assert!(!work.busy().running);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn cancel_sync(&self) -> bool {
         self.disable_sync().removed_pending()
     }
 
-    /// Disables the item until the guard is dropped: a pending instance is removed from timer or queue, and attempts to queue are refused
-    /// and lost. Does not wait for a running instance. Several guards add up.
+    /// Keeps the item from being queued until the returned guard is dropped: a pending instance is
+    /// removed from timer or queue, and attempts to queue are refused and lost. Does not wait for a
+    /// running instance. Several guards add up.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// use std::time::Duration;
+    ///
+    /// let work = cmwq::DelayedWork::new(|| ());
+    /// let paused = work.disable();
+    /// assert!(!queue.queue_delayed(&work, Duration::ZERO).will_run());
+    /// drop(paused);
+    /// assert!(queue.queue_delayed(&work, Duration::ZERO).will_run());
+    /// work.flush()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn disable(&self) -> DisableGuard {
         DisableGuard::new(self.work.clone(), || self.cancel())
     }
 
-    /// As [`disable`](Self::disable), and waits until the function no longer runs.
+    /// Disables the item as [`disable`](Self::disable) does, and waits until the function no longer
+    /// runs.
+    ///
+    /// ```
+    /// let work = cmwq::DelayedWork::new(|| ());
+    /// let paused = work.disable_sync();
+    /// assert!(!work.busy().running);
+    /// drop(paused);
+    /// ```
     pub fn disable_sync(&self) -> DisableGuard {
         let guard = self.disable();
         wait_for_run(self.work.as_raw());
         guard
     }
 
-    /// Whether it is pending, on its timer or on a queue, and whether it runs. A hint.
+    /// Says whether it is pending, on its timer or on a queue, and whether it runs. The answer may
+    /// be out of date when the caller reads it.
+    ///
+    /// ```
+    /// let work = cmwq::DelayedWork::new(|| ());
+    /// assert!(!work.busy().pending && !work.busy().running);
+    /// ```
     pub fn busy(&self) -> WorkBusy {
         self.work.as_raw().busy()
     }
 
-    /// Waits for the last instance known at the call. An armed timer is stopped and the item queued at once. `Ok(false)`: the item was
-    /// neither pending nor running.
+    /// Waits for the last instance known at the call, without waiting for its delay: an armed timer
+    /// is stopped and the item queued at once. `Ok(false)`: the item was neither pending nor
+    /// running.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// use std::time::Duration;
+    ///
+    /// let work = cmwq::DelayedWork::new(|| println!("written"));
+    /// let _ = queue.queue_delayed(&work, Duration::from_secs(3600));
+    /// assert!(work.flush()?); // runs it now, and waits for it
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`RawWork::flush`].
@@ -336,7 +439,16 @@ impl DelayedWork {
         self.parts().flush(RawWork::flush)
     }
 
-    /// As [`flush`](Self::flush), for at most `timeout`; the calling thread runs nothing itself.
+    /// Waits as [`flush`](Self::flush) does, for at most `timeout`; the calling thread runs nothing
+    /// itself.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let work = cmwq::DelayedWork::new(|| ());
+    /// assert!(!work.flush_timeout(Duration::from_secs(1))?); // there was nothing to wait for
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`flush`](Self::flush); [`FlushError::TimedOut`]: the instance has not ended by then.

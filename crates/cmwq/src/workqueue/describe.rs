@@ -11,6 +11,16 @@ const DESCRIPTION_MAX: usize = 31;
 /// Describes the item that the calling thread runs: dumps, reports of stalls and `cmwq busy` show `description` beside its function, until
 /// the item ends. At most 31 bytes are kept. The default description is the name of the item's queue. No effect on a thread that runs no
 /// item. The kernel's `set_worker_desc`; it takes the lock of the item's pool.
+///
+/// ```
+/// # let queue = cmwq::Workqueue::builder("doc").build()?;
+/// let handle = queue.spawn(|| {
+///     cmwq::set_worker_desc("copying block 17");
+///     // ... a long copy ...
+/// });
+/// handle.join()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn set_worker_desc(description: &str) {
     let what = current();
     if what.item == 0 {

@@ -101,6 +101,18 @@ static TABLE: [HandleSlot; SLOTS] = [const { HandleSlot::new() }; SLOTS];
 
 /// Names a workqueue by a number that can be copied, kept anywhere, and passed through foreign code. Every use looks it up: a handle whose
 /// queue was destroyed, or a number that never was a handle, is an error and nothing worse.
+///
+/// ```
+/// use cmwq::{Workqueue, WorkqueueHandle};
+///
+/// let handle = WorkqueueHandle::new(Workqueue::builder("plug-in").build()?)?;
+/// let number = handle.to_bits(); // through foreign code and back
+/// let again = WorkqueueHandle::from_bits(number).expect("not 0");
+/// again.get()?.execute(|| println!("an item"))?;
+/// again.destroy()?;
+/// assert!(handle.get().is_err()); // an error, and nothing worse
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WorkqueueHandle(NonZeroU64);
 

@@ -14,8 +14,9 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::panic::resume_unwind;
 
-/// Runs `f`, which may [spawn](Scope::spawn) items on `queue` that borrow what outlives the call, as [`std::thread::scope`] does with
-/// threads. Returns when all of them have ended.
+/// Runs items that borrow from the calling function. `f` may [spawn](Scope::spawn) items on `queue`
+/// that borrow what outlives the call, as [`std::thread::scope`] allows with threads; the call
+/// returns when all of them have ended.
 ///
 /// The calling thread runs items of the scope that no worker has begun (caller-runs join), instead of sleeping. On a worker the wait counts
 /// as blocking, so scopes nest: an item may open another scope, on any queue whose `max_active` has credits for the items that it waits
@@ -72,7 +73,18 @@ where
     }
 }
 
-/// Spawns the items of a [`scope`].
+/// Spawns the items of a [`scope()`], which may borrow.
+///
+/// ```
+/// # let queue = cmwq::Workqueue::builder("doc").build()?;
+/// let numbers = [1, 2, 3];
+/// cmwq::scope(&queue, |s| {
+///     for number in &numbers {
+///         s.spawn(move || println!("{number}")); // borrows `numbers`
+///     }
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Scope<'scope, 'env: 'scope> {
     queue: &'env Workqueue,
     handles: Mutex<Vec<JoinHandle<()>>>,
@@ -82,7 +94,15 @@ pub struct Scope<'scope, 'env: 'scope> {
 }
 
 impl<'scope> Scope<'scope, '_> {
-    /// Runs `func` as a one-shot item. May be called by items of the scope as well.
+    /// Runs a closure as an item of the scope. Items of the scope may call this as well.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let mut total = 0;
+    /// cmwq::scope(&queue, |s| s.spawn(|| total += 1));
+    /// assert_eq!(total, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[track_caller]
     pub fn spawn<F: FnOnce() + Send + 'scope>(&'scope self, func: F) {
         // The scope has the handle before the queue has the item: whatever happens then, the item is waited for.
@@ -129,7 +149,16 @@ impl std::fmt::Debug for Scope<'_, '_> {
     }
 }
 
-/// How [`Workqueue::for_each_chunk`] cuts its range.
+/// Says how [`Workqueue::for_each_chunk`] cuts its range.
+///
+/// ```
+/// # let queue = cmwq::Workqueue::builder("doc").build()?;
+/// use cmwq::Chunks;
+///
+/// let chunks = Chunks { min_chunk: 1000, max_threads: 4 };
+/// queue.for_each_chunk(0..100_000, chunks, |range| assert!(!range.is_empty()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunks {
     /// The smallest chunk; only the last may be smaller. At least 1.

@@ -13,9 +13,20 @@ use crate::workqueue::task::join_error::JoinError;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The workqueues that every process has, as in the kernel. Each is made at its first [`get`](SystemWorkqueue::get), on the [global
-/// engine](Engine::global), and lives as long as the process. None has a rescuer. All code of the process shares them, so waiting for a
-/// whole queue waits for the work of others: wait for your own items instead.
+/// Names the workqueues that every process has, for work that needs no queue of its own.
+///
+/// They are the kernel's. Each is made at its first [`get`](SystemWorkqueue::get), on the [global
+/// engine](Engine::global), and lives as long as the process. None has a rescuer. All code of the
+/// process shares them, so waiting for a whole queue waits for the work of others: wait for your
+/// own items instead.
+///
+/// ```
+/// use cmwq::SystemWorkqueue;
+///
+/// let handle = SystemWorkqueue::Dfl.get()?.spawn(|| 6 * 7);
+/// assert_eq!(handle.join()?, 42);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SystemWorkqueue {
@@ -57,7 +68,7 @@ static QUEUES: ProcessMutex<Option<Queues>> =
     ProcessMutex::new(ProcessLock::SystemQueues, None, || QUEUES.hold());
 
 impl SystemWorkqueue {
-    /// All but the deprecated ones.
+    /// All system workqueues but the deprecated ones.
     pub const ALL: [SystemWorkqueue; 10] = [
         SystemWorkqueue::PerCpu,
         SystemWorkqueue::Highpri,
@@ -72,6 +83,10 @@ impl SystemWorkqueue {
     ];
 
     /// The name that tools show.
+    ///
+    /// ```
+    /// assert_eq!(cmwq::SystemWorkqueue::Dfl.name(), "events_unbound");
+    /// ```
     pub fn name(self) -> &'static str {
         match self {
             SystemWorkqueue::PerCpu | SystemWorkqueue::DeprecatedWq => "events",
@@ -123,7 +138,14 @@ impl SystemWorkqueue {
         )
     }
 
-    /// The workqueue. A child after `fork` gets one of its own.
+    /// Returns the workqueue, which is made at the first call. A child after `fork` gets one of its
+    /// own.
+    ///
+    /// ```
+    /// let queue = cmwq::SystemWorkqueue::Dfl.get()?;
+    /// queue.execute(|| println!("somewhere in the process"))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// What [`WorkqueueBuilder::build`] returns, at the first call.
@@ -155,7 +177,16 @@ impl SystemWorkqueue {
     }
 }
 
-/// A workqueue that the whole process shares: a [`Workqueue`], except that waiting for the whole queue causes a warning.
+/// A workqueue that the whole process shares. It is used as a [`Workqueue`]; only waiting for the
+/// whole queue causes a warning.
+///
+/// ```
+/// use cmwq::{SystemQueue, SystemWorkqueue};
+///
+/// let queue: SystemQueue = SystemWorkqueue::Long.get()?;
+/// assert_eq!(queue.spawn(|| 1).join()?, 1); // all that a `Workqueue` can do
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct SystemQueue {
     which: SystemWorkqueue,
@@ -164,6 +195,13 @@ pub struct SystemQueue {
 
 impl SystemQueue {
     /// Waits for everything that any code has queued. Warns once that this is risky: another item may wait for the caller.
+    ///
+    /// ```
+    /// let queue = cmwq::SystemWorkqueue::Dfl.get()?;
+    /// let own = queue.spawn(|| 6 * 7);
+    /// assert_eq!(own.join()?, 42); // better than `queue.flush()`, which waits for others' items as well
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Workqueue::flush`].
@@ -192,8 +230,13 @@ impl Deref for SystemQueue {
     }
 }
 
-/// Runs `func` on `cpu`, on the per-CPU [system workqueue](SystemWorkqueue::PerCpu), and waits for its result. If the CPU may
-/// not be used now it runs on another.
+/// Runs `func` on CPU `cpu` and waits for its result. It runs on the per-CPU [system
+/// workqueue](SystemWorkqueue::PerCpu); if the CPU may not be used now it runs on another.
+///
+/// ```
+/// assert_eq!(cmwq::run_on_cpu(0, || 6 * 7)??, 42);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// [`Error::NoSuchCpu`]; what [`SystemWorkqueue::get`] returns. A panic of `func` is the inner error.
@@ -207,7 +250,12 @@ where
     Ok(handle.join())
 }
 
-/// Runs `func` once for every CPU that may be used, on that CPU, with its number, and waits for all.
+/// Runs `func` once on every CPU that may be used, with the number of that CPU, and waits for all.
+///
+/// ```
+/// cmwq::run_on_each_cpu(|cpu| println!("on CPU {cpu}"))??;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// What [`SystemWorkqueue::get`] returns. The first panic of `func` is the inner error.

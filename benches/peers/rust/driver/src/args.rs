@@ -8,7 +8,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 /// Measures cmwq beside the thread pools that a program would use instead: six loops unless others are named, each in every language that
-/// this machine has a compiler for. Peers take turns, run by run, so that a machine that changes its mood does it to all.
+/// this machine has a compiler for. The pools take turns, run by run, so that a
+/// machine whose speed changes from minute to minute does not favour one of them.
 #[derive(Parser)]
 #[command(
     bin_name = "benches/peers/run",
@@ -17,22 +18,22 @@ use std::time::Duration;
                   benches/peers/run --format json > run.json; benches/peers/run --from run.json --html page.html"
 )]
 pub(crate) struct Args {
-    /// Which loops; the six that are usual if left out.
+    /// Which loops (see below); by default the first six.
     #[arg(long, value_enum, value_delimiter = ',')]
     loops: Vec<Lap>,
-    /// The loads of every day instead of the six loops: bursts, joins, clients, stages and so on.
+    /// Measure loads that programs have every day (bursts, joins, clients, stages and so on) instead of the six loops.
     #[arg(long)]
     pub(crate) everyday: bool,
-    /// What an item of the loads of every day computes, in microseconds: a row for each.
+    /// With --everyday: how long an item computes, in microseconds; each number gives a row.
     #[arg(long, value_delimiter = ',', allow_hyphen_values = true, value_parser = microseconds)]
     pub(crate) item_us: Vec<f64>,
-    /// Which peers beside cmwq (see --list); all that were built if left out.
+    /// Which pools to compare with cmwq (see --list); by default all that were built.
     #[arg(long, value_delimiter = ',')]
     pub(crate) peers: Vec<String>,
-    /// Runs of each; medians, least and greatest of them are printed.
+    /// How often each is measured; the median, the least and the greatest are printed.
     #[arg(long, default_value_t = 5, allow_hyphen_values = true, value_parser = whole(1, 1000))]
     pub(crate) runs: u32,
-    /// Numbers of issuers instead of each loop's own.
+    /// Numbers of threads that queue items, instead of each loop's own.
     #[arg(long, value_delimiter = ',', allow_hyphen_values = true, value_parser = whole(1, 1024))]
     pub(crate) issuers: Vec<u32>,
     /// Measured time of a run, in milliseconds: 1000; in the loads of every day 250, unless it goes on until it is steady.
@@ -41,25 +42,25 @@ pub(crate) struct Args {
     /// How often a run is tried again if others used the CPUs meanwhile; the least disturbed counts.
     #[arg(long, value_name = "TIMES", default_value_t = 2, allow_hyphen_values = true, value_parser = whole(0, 100))]
     pub(crate) again: u32,
-    /// One short run of each, with fewer issuers: that all works, not how fast it is.
+    /// One short run of each with fewer threads, to see that everything works; the rates mean nothing.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// How to print.
+    /// Format of the output.
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) format: Format,
-    /// Also write a page with bars; it needs nothing but itself.
+    /// Also write a page with bar charts, which needs no other file.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Also write every figure as a line: median, least and greatest.
+    /// Also write every figure as a line of CSV: median, least and greatest.
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
-    /// The page ends with this text as it is.
+    /// With --html: put the text of this file at the end of the page.
     #[arg(long, value_name = "FILE", requires = "html")]
     pub(crate) notes: Option<PathBuf>,
-    /// Begin no run after so many seconds; rows that were not reached are left out.
+    /// Begin no run after this many seconds; rows that were not reached are left out.
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = whole(1, 1_000_000))]
     pub(crate) within: Option<u32>,
-    /// Build nothing: run the programs of this folder whose names begin with `peer-`.
+    /// Build nothing; run the programs in this folder whose names begin with `peer-`.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) programs: Option<PathBuf>,
     /// Measure nothing; show what `--format json` wrote earlier (several files: their rows together).

@@ -12,12 +12,20 @@ use std::str::FromStr;
 /// The quota is read again when it is older than this, in ns. While the process works the engine checks every 0.4 s.
 pub(crate) const REREAD_NS: u64 = 700_000_000;
 
-/// How many workers of an engine may run at once, over all its pools.
+/// Says how many workers of an engine may run at once, over all its pools.
 ///
 /// A limit does not change how the machine is cut into pods. A thread that runs the item that it waits for, a blocked worker and a rescuer do not
 /// count. Pools with work share the limit in turns of about a millisecond; a pool that waits for its turn for 100 ms runs a worker beyond the limit.
 ///
 /// As text: `auto`, `none`, or a number from 1.
+///
+/// ```
+/// use cmwq::CpuLimit;
+///
+/// assert_eq!("4".parse::<CpuLimit>()?.to_string(), "4");
+/// assert_eq!("auto".parse::<CpuLimit>()?, CpuLimit::Auto);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CpuLimit {
     /// The tightest CPU quota of the process's cgroup and those above it, rounded up to whole CPUs. It is read again about once a second while the

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// Closures on one workqueue, whose results are handed out as they end: tokio's `JoinSet` for work items. It is a [`CompletionQueue`] that
-/// knows how many of its items have not been joined, and that can abort those that have not begun.
+/// Runs closures on one workqueue and hands out their results as they end: tokio's `JoinSet` for
+/// work items. It is a [`CompletionQueue`] that knows how many of its items have not been joined,
+/// and that can abort those that have not begun.
 ///
 /// Dropping the set aborts what has not begun. What runs goes on to its end, and its result is dropped.
 ///
@@ -54,7 +55,14 @@ pub struct JoinSet<T> {
 }
 
 impl<T: Send + 'static> JoinSet<T> {
-    /// An empty set, whose closures run on `queue`. The set keeps the queue.
+    /// Makes an empty set, whose closures run on `queue`. The set keeps the queue.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let set = cmwq::JoinSet::<u32>::new(&queue);
+    /// assert!(set.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new(queue: &Workqueue) -> Self {
         JoinSet {
             queue: queue.clone(),
@@ -65,8 +73,16 @@ impl<T: Send + 'static> JoinSet<T> {
         }
     }
 
-    /// Runs `func` on the queue. Returns the token that comes with its result: 0, 1, 2 and so on. If the queue refuses the closure, its
-    /// result is [`JoinError::Refused`].
+    /// Runs a closure on the queue. Returns the token that comes with its result: 0, 1, 2 and so
+    /// on. If the queue refuses the closure, its result is [`JoinError::Refused`].
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let mut set = cmwq::JoinSet::new(&queue);
+    /// assert_eq!(set.spawn(|| "first"), 0);
+    /// assert_eq!(set.spawn(|| "second"), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[track_caller]
     pub fn spawn<F>(&mut self, func: F) -> u64
     where
@@ -90,17 +106,35 @@ impl<T: Send + 'static> JoinSet<T> {
         token
     }
 
-    /// How many were spawned and not joined.
+    /// How many closures were spawned and not joined.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let mut set = cmwq::JoinSet::new(&queue);
+    /// set.spawn(|| ());
+    /// assert_eq!(set.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn len(&self) -> usize {
         self.left
     }
 
-    /// Whether all that were spawned have been joined.
+    /// Says whether all closures that were spawned have been joined.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let mut set = cmwq::JoinSet::new(&queue);
+    /// set.spawn(|| ());
+    /// set.wait_next();
+    /// assert!(set.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.left == 0
     }
 
-    /// The result of the next closure to end, when there is one; `None`: the set is empty. A poll leaves nothing behind if it is dropped.
+    /// Polls for the result of the next closure to end; `None`: the set is empty. A poll leaves
+    /// nothing behind if it is dropped.
     pub fn poll_join_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Completed<T>>> {
         // In a fork's child no closure runs.
         if self.is_empty() || self.done.inner.is_inherited() {
@@ -111,25 +145,63 @@ impl<T: Send + 'static> JoinSet<T> {
             .map(|ended| self.joined(Some(ended)))
     }
 
-    /// Awaits the next closure to end; `None`: the set is empty. The future may be dropped at any time: no result is lost. A task cannot be told
-    /// that it waits for itself: an item that blocks until the future is ready uses [`wait_next`](Self::wait_next) instead.
+    /// Awaits the next closure to end; `None`: the set is empty. The future may be dropped at any
+    /// time: no result is lost. A task cannot be told that it waits for itself: an item that blocks
+    /// until the future is ready uses [`wait_next`](Self::wait_next) instead.
+    ///
+    /// ```
+    /// async fn first(set: &mut cmwq::JoinSet<u32>) -> Option<u32> {
+    ///     set.join_next().await?.result.ok()
+    /// }
+    /// ```
     pub fn join_next(&mut self) -> impl Future<Output = Option<Completed<T>>> + '_ {
         std::future::poll_fn(|context| self.poll_join_next(context))
     }
 
-    /// The result of a closure that has ended already, if there is one.
+    /// Takes the result of a closure that has ended already, if there is one.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let mut set = cmwq::JoinSet::new(&queue);
+    /// set.spawn(|| 6 * 7);
+    /// while let Some(ended) = set.try_join_next() {
+    ///     assert_eq!(ended.result?, 42);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn try_join_next(&mut self) -> Option<Completed<T>> {
         let ended = self.done.try_next();
         self.joined(ended)
     }
 
-    /// Waits for the next closure to end; `None`: the set is empty, or, with a warning, would never become so: the caller is an item that the
-    /// closures left wait for, see [`CompletionQueue::wait`]. On a worker this counts as blocking.
+    /// Waits for the next closure to end; `None`: the set is empty, or, with a warning, would never
+    /// become so, because the caller is an item that the closures left wait for: see
+    /// [`CompletionQueue::wait`]. On a worker this counts as blocking.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let mut set = cmwq::JoinSet::new(&queue);
+    /// (0..10).for_each(|n| { set.spawn(move || n); });
+    /// while let Some(ended) = set.wait_next() {
+    ///     println!("{}: {}", ended.token, ended.result?);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn wait_next(&mut self) -> Option<Completed<T>> {
         self.wait(|done, entry| done.wait(1, entry))
     }
 
-    /// As [`wait_next`](Self::wait_next), for at most `timeout`. `None`: none has ended, or the set is empty.
+    /// Waits as [`wait_next`](Self::wait_next) does, for at most `timeout`. `None`: none has ended,
+    /// or the set is empty.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// use std::time::Duration;
+    ///
+    /// let mut set = cmwq::JoinSet::<()>::new(&queue);
+    /// assert!(set.wait_next_timeout(Duration::from_millis(1)).is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn wait_next_timeout(&mut self, timeout: Duration) -> Option<Completed<T>> {
         self.wait(|done, entry| done.wait_timeout(1, entry, timeout))
     }
@@ -151,8 +223,19 @@ impl<T: Send + 'static> JoinSet<T> {
         ended
     }
 
-    /// What has not begun does not run: when its turn comes, its closure is dropped, and its result is [`JoinError::Aborted`]. The set can
-    /// be used further.
+    /// Aborts the closures that have not begun: when its turn comes, such a closure is dropped, and
+    /// its result is [`JoinError::Aborted`]. The set can be used further.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let mut set = cmwq::JoinSet::new(&queue);
+    /// (0..10).for_each(|n| { set.spawn(move || n); });
+    /// set.abort_all();
+    /// while let Some(ended) = set.wait_next() {
+    ///     assert!(ended.result.is_ok() || ended.result.is_err_and(|error| error.is_aborted()));
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn abort_all(&mut self) {
         let before = std::mem::take(&mut self.aborted);
         before.store(true, Ordering::Relaxed);

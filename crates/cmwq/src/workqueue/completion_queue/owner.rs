@@ -12,16 +12,17 @@ use crate::sys::bell::Bell;
 use crate::sys::local::thread_local;
 use crate::sys::spin::SpinBudget;
 use crate::sys::{clock, park};
-use crate::trace::{Foreign, dispose, foreign, warn_once};
+use crate::trace::{dispose, foreign, warn_once};
 #[cfg(not(cmwq_loom))]
 use std::os::fd::BorrowedFd;
 use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 use std::{fmt, io};
 
-/// Items post their results here, for a thread that waits in an event loop of its own.
+mod awaiting;
+
+/// Collects the results of items for a thread that waits in an event loop of its own.
 ///
 /// Items are [submitted](Self::submit) to a workqueue with a token, and post what they return with that token. The owner
 /// [drains](Self::drain) the entries in batches. It may sleep in [`wait`](Self::wait), or in epoll, poll, tokio's `AsyncFd` or libuv's
@@ -89,6 +90,13 @@ thread_local! {
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 impl<T> CompletionQueueBuilder<T> {
+    /// Makes the queue.
+    /// ```
+    /// let done = cmwq::CompletionQueue::<u64>::builder().capacity(64).eventfd().build()?;
+    /// assert!(done.fd().is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// The eventfd cannot be created. Only for a queue with an eventfd.
     pub fn build(self) -> io::Result<CompletionQueue<T>> {
@@ -113,22 +121,54 @@ impl<T> CompletionQueue<T> {
         }
     }
 
-    /// A queue without an eventfd, and without a limit.
+    /// Makes a completion queue without an eventfd, and without a limit.
+    ///
+    /// ```
+    /// use cmwq::{CompletionQueue, Workqueue};
+    ///
+    /// let queue = Workqueue::builder("io").build()?;
+    /// let done = CompletionQueue::new();
+    /// done.submit(&queue, 7, || "result")?;
+    /// let mut entries = Vec::new();
+    /// done.wait(16, &mut entries);
+    /// assert_eq!(entries[0].token, 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new() -> Self {
         Self::new_owner(Arc::new(CompletionQueueState::new(None, None)), None)
     }
 
-    /// A builder of a queue with a limit, or with an eventfd.
+    /// Begins a completion queue with a limit, or with an eventfd.
+    ///
+    /// ```
+    /// let done = cmwq::CompletionQueue::<()>::builder().eventfd().build()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn builder() -> CompletionQueueBuilder<T> {
         CompletionQueueBuilder::new()
     }
 
-    /// A handle that posts to this queue.
+    /// Returns a handle that posts entries to this queue, from any thread.
+    ///
+    /// ```
+    /// let done = cmwq::CompletionQueue::new();
+    /// let poster = done.poster();
+    /// std::thread::spawn(move || poster.post(1, "from any thread")).join().unwrap()?;
+    /// assert_eq!(done.try_next().map(|entry| entry.token), Some(1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn poster(&self) -> Poster<T> {
         Poster::of(&self.inner)
     }
 
-    /// As [`Poster::post`].
+    /// Posts an entry, as [`Poster::post`] does.
+    ///
+    /// ```
+    /// let done = cmwq::CompletionQueue::new();
+    /// done.post(1, "from the owner itself")?;
+    /// assert!(done.try_next().is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Poster::post`].
@@ -139,6 +179,13 @@ impl<T> CompletionQueue<T> {
     /// The eventfd, if the queue was [built](CompletionQueueBuilder::eventfd) with one. It is readable when there are entries and an owner
     /// has [armed](Self::arm). It may be watched level-triggered or edge-triggered, and need not be read: [`drain`](Self::drain) does that.
     /// It is closed with the last owner; a duplicate of the descriptor may be kept longer.
+    ///
+    /// ```
+    /// let done = cmwq::CompletionQueue::<()>::builder().eventfd().build()?;
+    /// let eventfd = done.fd().expect("it was asked for"); // for epoll, poll and the like
+    /// assert!(cmwq::CompletionQueue::<()>::new().fd().is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[cfg(not(cmwq_loom))]
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.bell.as_deref().map(Bell::as_fd)
@@ -149,10 +196,19 @@ impl<T> CompletionQueue<T> {
         self.bell.as_deref().expect("models have one")
     }
 
-    /// Arms the eventfd: the next entry that is posted makes it readable. `false`: there are entries to drain, and nothing was changed.
-    /// Holds until this owner drains.
+    /// Prepares the owner's sleep: the next entry that is posted makes the eventfd readable.
+    /// `false`: there are entries to drain, and nothing was changed. Holds until this owner drains.
     ///
     /// Call it each time before the owner sleeps on the eventfd; an entry that is posted to a queue which was not armed wakes no owner.
+    ///
+    /// ```
+    /// let done = cmwq::CompletionQueue::builder().eventfd().build()?;
+    /// done.post(1, "an entry")?;
+    /// assert!(!done.arm()); // do not sleep: drain first
+    /// done.drain(16, &mut Vec::new());
+    /// assert!(done.arm()); // now wait until the eventfd is readable
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Panics
     /// The queue has no eventfd.
@@ -178,7 +234,16 @@ impl<T> CompletionQueue<T> {
         true
     }
 
-    /// Appends up to `max` entries to `entries`, oldest first, and returns how many. Does not wait. Afterwards this owner is not armed.
+    /// Takes the entries that are there: appends up to `max` of them to `entries`, oldest first,
+    /// and returns how many. Does not wait. Afterwards this owner is not armed.
+    ///
+    /// ```
+    /// let done = cmwq::CompletionQueue::new();
+    /// (0..3).try_for_each(|token| done.post(token, "an entry"))?;
+    /// let mut entries = Vec::new();
+    /// assert_eq!(done.drain(16, &mut entries), 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn drain(&self, max: usize, entries: &mut Vec<Completed<T>>) -> usize {
         if self.inner.is_inherited() {
             return 0;
@@ -200,7 +265,15 @@ impl<T> CompletionQueue<T> {
         drained
     }
 
-    /// The oldest entry, if there is one.
+    /// Takes the oldest entry, if there is one.
+    ///
+    /// ```
+    /// let done = cmwq::CompletionQueue::new();
+    /// done.post(1, "an entry")?;
+    /// assert_eq!(done.try_next().map(|entry| entry.token), Some(1));
+    /// assert!(done.try_next().is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn try_next(&self) -> Option<Completed<T>> {
         let mut entry = Vec::with_capacity(1);
         self.drain(1, &mut entry);
@@ -239,16 +312,37 @@ impl<T> CompletionQueue<T> {
         }
     }
 
-    /// As [`drain`](Self::drain), but waits for the first entry: spins for as long as that has paid off lately, then sleeps. On a worker
-    /// this counts as blocking: the pool runs another worker instead. Returns 0 only if `max` is 0, in a child of `fork`, or, with a warning, if
-    /// the wait would never end: in an item, when all that could still post here are that item and items that wait for its place (in an
-    /// ordered workqueue, `max_active` or a group), and there is no other owner or poster. (A thread that posts through a mere reference to this owner is
-    /// not known: give it a clone, or a poster.)
+    /// Waits for the first entry, and takes up to `max` as [`drain`](Self::drain) does. It spins
+    /// for as long as that has paid off lately, then sleeps. On a worker this counts as blocking:
+    /// the pool runs another worker instead.
+    ///
+    /// Returns 0 only if `max` is 0, in a child of `fork`, or, with a warning, if the wait would
+    /// never end: in an item, when all that could still post here are that item and items that wait
+    /// for its place (in an ordered workqueue, `max_active` or a group), and there is no other
+    /// owner or poster. (A thread that posts through a mere reference to this owner is not known:
+    /// give it a clone, or a poster.)
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let done = cmwq::CompletionQueue::new();
+    /// done.submit(&queue, 1, || "an entry")?;
+    /// let mut entries = Vec::new();
+    /// assert_eq!(done.wait(16, &mut entries), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn wait(&self, max: usize, entries: &mut Vec<Completed<T>>) -> usize {
         self.wait_until(max, entries, None)
     }
 
-    /// As [`wait`](Self::wait), for at most `timeout`. 0: there was no entry, or it would wait for itself.
+    /// Waits as [`wait`](Self::wait) does, for at most `timeout`. 0: there was no entry, or it
+    /// would wait for itself.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let done = cmwq::CompletionQueue::<()>::new();
+    /// assert_eq!(done.wait_timeout(16, &mut Vec::new(), Duration::from_millis(1)), 0);
+    /// ```
     pub fn wait_timeout(
         &self,
         max: usize,
@@ -319,58 +413,6 @@ impl<T> CompletionQueue<T> {
             // The timeout has passed, or the wake-up was spurious.
             inner.posts.disarm(THREAD);
         }
-    }
-
-    /// The oldest entry; pending until there is one, and then the waker of this owner's last poll is woken. As a wake-up of a thread in
-    /// [`wait`](Self::wait) it may be deferred a little where items wait for CPUs. A poster that is no item calls the waker itself.
-    pub fn poll_next(&self, context: &mut Context<'_>) -> Poll<Completed<T>> {
-        let inner = &*self.inner;
-        if let Some(entry) = self.try_next() {
-            drop(inner.set_task(self.number, None));
-            return Poll::Ready(entry);
-        }
-        spawn_history::let_go();
-        if inner.is_inherited() {
-            return Poll::Pending;
-        }
-        loop {
-            // In this order: the poster that takes the mark finds the waker.
-            let waker = Foreign::new(context.waker().clone());
-            drop(inner.set_task(self.number, Some(waker)));
-            let sleeps = {
-                let owners = inner.owners.lock();
-                owners.ready.is_empty() && inner.posts.arm(THREAD)
-            };
-            if sleeps {
-                return Poll::Pending;
-            }
-            if let Some(entry) = self.try_next() {
-                drop(inner.set_task(self.number, None));
-                return Poll::Ready(entry);
-            }
-            // Another owner has drained it.
-        }
-    }
-
-    /// The oldest entry, when there is one: see [`poll_next`](Self::poll_next). Pending for ever if no more is posted.
-    ///
-    /// ```
-    /// use cmwq::{CompletionQueue, Workqueue};
-    ///
-    /// async fn sum(queue: &Workqueue) -> Result<u64, Box<dyn std::error::Error>> {
-    ///     let done = CompletionQueue::new();
-    ///     for n in 0..10 {
-    ///         done.submit(queue, n, move || n * n)?;
-    ///     }
-    ///     let mut sum = 0;
-    ///     for _ in 0..10 {
-    ///         sum += done.next().await.result?;
-    ///     }
-    ///     Ok(sum)
-    /// }
-    /// ```
-    pub fn next(&self) -> impl Future<Output = Completed<T>> + '_ {
-        std::future::poll_fn(|context| self.poll_next(context))
     }
 }
 

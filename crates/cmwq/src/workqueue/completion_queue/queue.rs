@@ -18,7 +18,20 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 
-/// The entry for each item that an owner of a [`CompletionQueue`](crate::CompletionQueue) drains.
+/// One entry of a [`CompletionQueue`](crate::CompletionQueue): which item has ended, and its
+/// result.
+///
+/// ```
+/// # let queue = cmwq::Workqueue::builder("doc").build()?;
+/// let done = cmwq::CompletionQueue::new();
+/// done.submit(&queue, 7, || 6 * 7)?;
+/// let mut entries = Vec::new();
+/// done.wait(1, &mut entries);
+/// for cmwq::Completed { token, result, .. } in entries {
+///     assert_eq!((token, result?), (7, 42));
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Completed<T> {
     /// The token that the item was submitted or posted with.
@@ -170,7 +183,13 @@ impl<T> CompletionQueueState<T> {
     }
 }
 
-/// Builds a [`CompletionQueue`](crate::CompletionQueue) of entries with a `T`.
+/// Sets up a [`CompletionQueue`](crate::CompletionQueue) whose entries carry a `T`.
+///
+/// ```
+/// let done = cmwq::CompletionQueue::<String>::builder().capacity(1000).eventfd().build()?;
+/// assert!(done.fd().is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use]
 pub struct CompletionQueueBuilder<T> {
     pub(in crate::workqueue) capacity: Option<usize>,
@@ -187,14 +206,28 @@ impl<T> CompletionQueueBuilder<T> {
         }
     }
 
-    /// The most items that may be submitted and not drained; further ones are refused as [full](crate::NotSubmitted::Full). At least 1. By
-    /// default there is no limit.
+    /// Limits how many items may be submitted and not drained; further ones are refused as
+    /// [full](crate::NotSubmitted::Full). The smallest limit is 1. By default there is none.
+    ///
+    /// ```
+    /// let done = cmwq::CompletionQueue::<()>::builder().capacity(1).build()?;
+    /// done.post(1, ())?;
+    /// assert!(done.post(2, ()).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn capacity(mut self, capacity: usize) -> Self {
         self.capacity = Some(capacity.max(1));
         self
     }
 
-    /// Adds an eventfd, for epoll, poll or the like: see [`CompletionQueue::fd`](crate::CompletionQueue::fd).
+    /// Adds an eventfd, for epoll, poll or the like: see
+    /// [`CompletionQueue::fd`](crate::CompletionQueue::fd).
+    ///
+    /// ```
+    /// let done = cmwq::CompletionQueue::<()>::builder().eventfd().build()?;
+    /// assert!(done.fd().is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn eventfd(mut self) -> Self {
         self.eventfd = true;
         self
@@ -210,10 +243,33 @@ impl<T> fmt::Debug for CompletionQueueBuilder<T> {
     }
 }
 
-/// Posts to a [`CompletionQueue`](crate::CompletionQueue): from reusable items, or from any other code. May be cloned freely.
+/// Posts entries to a [`CompletionQueue`](crate::CompletionQueue) from reusable items, or from any
+/// other code. It may be cloned freely.
+///
+/// ```
+/// # let queue = cmwq::Workqueue::builder("doc").build()?;
+/// let done = cmwq::CompletionQueue::new();
+/// let poster = done.poster();
+/// let work = cmwq::Work::new(move || drop(poster.post(1, "a reusable item has run")));
+/// queue.queue(&work);
+/// done.wait(1, &mut Vec::new());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Poster<T>(Arc<CompletionQueueState<T>>);
 
-/// Why an entry was not posted. It returns the value.
+/// Why an entry was not posted. It gives the value back.
+///
+/// ```
+/// use cmwq::{CompletionQueue, NotPosted};
+///
+/// let done = CompletionQueue::builder().capacity(1).build()?;
+/// done.post(1, "first")?;
+/// match done.post(2, "second") {
+///     Err(NotPosted::Full(value)) => assert_eq!(value, "second"),
+///     other => println!("{other:?}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotPosted<T> {
     /// The queue's capacity is used up by entries that are posted or reserved.
@@ -259,11 +315,19 @@ impl<T> Poster<T> {
         Poster(inner.clone())
     }
 
-    /// Posts a token and a result. What the caller did before is visible to the owner that drains it.
+    /// Posts an entry of a token and a result. What the caller did before is visible to the owner
+    /// that drains it.
     ///
     /// Makes no system call unless it is the first post after an owner has [armed](crate::CompletionQueue::arm) or gone to sleep in
     /// [`wait`](crate::CompletionQueue::wait). Then an item of a pool with a backlog defers the wake-up a little, so that one wake-up
     /// serves several entries. May be called from any thread, whatever locks it holds.
+    ///
+    /// ```
+    /// let done = cmwq::CompletionQueue::new();
+    /// done.poster().post(1, "done")?;
+    /// assert!(done.try_next().is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// The queue is full, or has no owner any more.

@@ -12,6 +12,16 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Why an item was not submitted to a [`CompletionQueue`]. Its closure was dropped, and there will be no entry.
+///
+/// ```
+/// # let queue = cmwq::Workqueue::builder("doc").build()?;
+/// use cmwq::{CompletionQueue, NotSubmitted};
+///
+/// let done = CompletionQueue::builder().capacity(1).build()?;
+/// done.submit(&queue, 1, || "first")?;
+/// assert_eq!(done.submit(&queue, 2, || "second"), Err(NotSubmitted::Full));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotSubmitted {
     /// The completion queue is full: its capacity of items was submitted and not drained.
@@ -106,7 +116,18 @@ impl<T: Send + 'static> CompletionQueue<T> {
         let _ = self.inner.post(Completed { token, result });
     }
 
-    /// Queues `func` on `queue` as a one-shot item, as [`Workqueue::execute`] does. Its result, or its panic, is posted here with `token`.
+    /// Runs a closure on `queue`, as [`Workqueue::execute`] does, and posts its result, or its
+    /// panic, here with `token`.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let done = cmwq::CompletionQueue::new();
+    /// done.submit(&queue, 7, || 6 * 7)?;
+    /// let mut entries = Vec::new();
+    /// done.wait(1, &mut entries);
+    /// assert_eq!(entries[0].token, 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`NotSubmitted`]: `func` was dropped.
@@ -127,6 +148,17 @@ impl<T: Send + 'static> CompletionQueue<T> {
 
     /// As [`submit`](Self::submit) for all of `items`, tokens and functions, as [`Workqueue::execute_batch`] does. Returns how many were
     /// submitted: all, or as many as the capacity allowed; in that case one further item was taken from the iterator and dropped.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let done = cmwq::CompletionQueue::new();
+    /// done.submit_batch(&queue, (0..10).map(|n| (n, move || n * n)))?;
+    /// let mut entries = Vec::new();
+    /// while entries.len() < 10 {
+    ///     done.wait(10, &mut entries);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Workqueue::execute_batch`].

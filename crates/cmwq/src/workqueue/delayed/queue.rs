@@ -12,11 +12,22 @@ impl Workqueue {
     /// Queues `work` when `delay` has passed, near the CPU that the caller is on now. A zero delay queues at once, without a timer. An item
     /// that is [accepted](Queued::Accepted) for its timer may still be dropped when the timer fires, if the queue is draining or gone by
     /// then.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// use std::time::Duration;
+    ///
+    /// let retry = cmwq::DelayedWork::new(|| println!("once more"));
+    /// assert!(queue.queue_delayed(&retry, Duration::from_millis(1)).is_accepted());
+    /// retry.flush()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn queue_delayed(&self, work: &DelayedWork, delay: Duration) -> Queued {
         self.start_delayed(None, work, delay)
     }
 
-    /// As [`queue_delayed`](Self::queue_delayed), from `cpu` instead of from the caller's.
+    /// Queues an item as [`queue_delayed`](Self::queue_delayed) does, from `cpu` instead of from
+    /// the caller's.
     ///
     /// # Errors
     /// [`Error::NoSuchCpu`] if the machine has no such CPU.
@@ -62,11 +73,25 @@ impl Workqueue {
     /// Queues `work` when `delay` has passed from now, in any state: a pending instance, on a timer or a queue, is moved. [Returns](Moved)
     /// whether it was pending, and the result. If the timer thread cannot be created, the item is queued at once: too early rather than
     /// never.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// use std::time::Duration;
+    ///
+    /// let idle = cmwq::DelayedWork::new(|| println!("nothing came for a minute"));
+    /// for _request in 0..3 {
+    ///     // Each request begins the minute anew.
+    ///     assert!(queue.mod_delayed(&idle, Duration::from_secs(60)).will_run());
+    /// }
+    /// idle.cancel();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn mod_delayed(&self, work: &DelayedWork, delay: Duration) -> Moved {
         self.move_delayed(None, work, delay)
     }
 
-    /// As [`mod_delayed`](Self::mod_delayed), from `cpu` instead of from the caller's.
+    /// Moves an item as [`mod_delayed`](Self::mod_delayed) does, from `cpu` instead of from the
+    /// caller's.
     ///
     /// # Errors
     /// [`Error::NoSuchCpu`] if the machine has no such CPU.

@@ -5,8 +5,17 @@ use crate::topology::CpuSet;
 use crate::trace::warn;
 use cmwq_topology::affinity::AffinityScope;
 
-/// The attributes of an unbound workqueue, which can be changed while it is in use: all of them at once, with
+/// Says where the items of an unbound workqueue run and with which priority. All attributes can be
+/// changed at once while the queue is in use, with
 /// [`Workqueue::apply_attrs`](crate::Workqueue::apply_attrs).
+///
+/// ```
+/// use cmwq::{Workqueue, WorkqueueAttrs};
+///
+/// let queue = Workqueue::builder("io").build()?;
+/// queue.apply_attrs(WorkqueueAttrs { nice: 5, ..queue.attrs() })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkqueueAttrs {
     /// The workers' nice level, -20 (first) to 19 (last). A higher priority than the process's own needs a privilege; without it the queue
@@ -59,7 +68,7 @@ impl WorkqueueAttrs {
     }
 }
 
-/// `max_active` of a queue that is built with 0, or without a limit.
+/// The `max_active` of a queue that is built with 0, or without a limit.
 pub const WQ_DFL_ACTIVE: usize = 1024;
 /// The largest `max_active`.
 pub const WQ_MAX_ACTIVE: usize = 2048;

@@ -30,8 +30,9 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-/// A limit on how many items of several workqueues may be active at the same time, in addition to each workqueue's own
-/// [`max_active`](crate::WorkqueueBuilder::max_active). For a program with several kinds of workqueues and one total.
+/// Limits how many items of several workqueues may be active at the same time, in addition to each
+/// workqueue's own [`max_active`](crate::WorkqueueBuilder::max_active). It is for a program with
+/// several kinds of workqueues and one total.
 ///
 /// It counts all active items of its workqueues, on all nodes. So a group of a single workqueue is a total over all NUMA nodes, which
 /// `max_active` is not. When the limit is reached, free credits go to the waiting workqueues in turn, one item each. A workqueue below its
@@ -99,8 +100,18 @@ fn within_range(name: &str, wanted: usize) -> i32 {
 }
 
 impl ConcurrencyGroup {
-    /// A group without workqueues. `name`: shown in dumps. `max_active`: 1 to 1,048,576; another value is taken for the nearest one of
-    /// this range, with a warning. (A group has no default that 0 could mean.)
+    /// Makes a group without workqueues. Dumps show it by its `name`. `max_active` is 1 to
+    /// 1,048,576; another value is taken for the nearest one of this range, with a warning. (A
+    /// group has no default that 0 could mean.)
+    ///
+    /// ```
+    /// use cmwq::{ConcurrencyGroup, Workqueue};
+    ///
+    /// let disk = ConcurrencyGroup::new("disk", 8);
+    /// let reads = Workqueue::builder("reads").group(&disk).build()?;
+    /// assert_eq!(reads.spawn(|| "read").join()?, "read");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new(name: &str, max_active: usize) -> Self {
         // There may be no engine yet.
         fork::notice();
@@ -114,17 +125,34 @@ impl ConcurrencyGroup {
         }))
     }
 
-    /// The name.
+    /// The name that the group was made with.
+    ///
+    /// ```
+    /// assert_eq!(cmwq::ConcurrencyGroup::new("disk", 8).name(), "disk");
+    /// ```
     pub fn name(&self) -> &str {
         self.0.shared.name()
     }
 
-    /// How many items may be active.
+    /// How many items of the group may be active at a time.
+    ///
+    /// ```
+    /// assert_eq!(cmwq::ConcurrencyGroup::new("disk", 8).max_active(), 8);
+    /// ```
     pub fn max_active(&self) -> usize {
         self.state().max_active
     }
 
-    /// Changes the limit while items flow, within the same range as [`new`](Self::new). After lowering it, active items go on, and no item becomes active until enough have ended.
+    /// Changes the limit while items are queued and run, within the same range as
+    /// [`new`](Self::new). After lowering it, active items go on, and no item becomes active until
+    /// enough have ended.
+    ///
+    /// ```
+    /// let disk = cmwq::ConcurrencyGroup::new("disk", 8);
+    /// disk.set_max_active(16)?;
+    /// assert_eq!(disk.max_active(), 16);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Forked`] in a child process: the group is its parent's.
@@ -137,7 +165,13 @@ impl ConcurrencyGroup {
         Ok(())
     }
 
-    /// Its state at this moment. In a fork's child: only what needs no lock.
+    /// Says what the group holds and which workqueues wait, at this moment. In the child of a fork:
+    /// only what needs no lock.
+    ///
+    /// ```
+    /// println!("{:?}", cmwq::ConcurrencyGroup::new("disk", 8).state());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn state(&self) -> GroupState {
         let (limit, held, waiting) = match self.is_inherited() {
             true => (0, 0, 0),

@@ -5,7 +5,15 @@ use crate::pool::PoolFor;
 use crate::sys::symbol;
 use crate::trace::warn_once;
 
-/// Where and how a workqueue's items run. Chosen with the [builder](crate::WorkqueueBuilder).
+/// Says where and in which order a workqueue runs its items. The [builder](crate::WorkqueueBuilder)
+/// chooses it.
+///
+/// ```
+/// use cmwq::{Workqueue, WorkqueueKind};
+///
+/// assert_eq!(Workqueue::builder("io").build()?.kind(), WorkqueueKind::Unbound);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WorkqueueKind {
     /// In the pod of the CPU that they were queued from, on as many running workers as the pod has CPUs.

@@ -7,8 +7,18 @@ thread_local! {
     static MARKED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls `f` with the calling thread marked as one that frees memory, for allocators and caches under pressure. While it is marked, waiting
-/// for a workqueue without a [rescuer](crate::WorkqueueBuilder::mem_reclaim) causes a warning: such a queue may itself wait for memory.
+/// Marks the calling thread, while it calls `f`, as one that frees memory: for allocators and
+/// caches under pressure. While it is marked, waiting for a workqueue without a
+/// [rescuer](crate::WorkqueueBuilder::mem_reclaim) causes a warning: such a queue may itself wait
+/// for memory.
+///
+/// ```
+/// let freed = cmwq::in_memory_reclaim(|| {
+///     // ... drop the entries of a cache ...
+///     4096
+/// });
+/// assert_eq!(freed, 4096);
+/// ```
 pub fn in_memory_reclaim<R>(f: impl FnOnce() -> R) -> R {
     struct Restore(bool);
     impl Drop for Restore {

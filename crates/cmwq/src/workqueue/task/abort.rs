@@ -9,12 +9,27 @@ use std::task::{Context, Poll};
 impl<T> JoinHandle<T> {
     /// The same handle, which [aborts](Self::abort) the closure when it is dropped, if that has not begun. Await it instead of a future
     /// that may be cancelled.
+    ///
+    /// ```
+    /// async fn look_up(queue: &cmwq::Workqueue) -> Result<u32, cmwq::JoinError> {
+    ///     // If the caller's timeout drops this future, a look-up that has not begun never runs.
+    ///     queue.spawn(|| 42).abort_on_drop().await
+    /// }
+    /// ```
     pub fn abort_on_drop(self) -> AbortOnDrop<T> {
         AbortOnDrop(self)
     }
 }
 
-/// A [`JoinHandle`] that [aborts](JoinHandle::abort) when it is dropped. A future of the same result.
+/// Takes a closure off its queue when the future that waits for it is dropped: a [`JoinHandle`]
+/// that [aborts](JoinHandle::abort). It is a future of the same result.
+///
+/// ```
+/// # let queue = cmwq::Workqueue::builder("doc").build()?;
+/// let wanted = queue.spawn(|| println!("perhaps")).abort_on_drop();
+/// drop(wanted); // taken off the queue, if it has not begun
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "dropping it aborts what has not begun"]
 #[derive(Debug)]
 pub struct AbortOnDrop<T>(JoinHandle<T>);

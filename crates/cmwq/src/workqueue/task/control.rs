@@ -12,7 +12,17 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The state of an item. A hint: it may change at any time.
+/// The state of an item at one moment, which may have changed when the caller reads it: see
+/// [`Work::busy`].
+///
+/// ```
+/// # let queue = cmwq::Workqueue::builder("doc").build()?;
+/// let work = cmwq::Work::new(|| ());
+/// queue.queue(&work);
+/// work.flush()?;
+/// assert!(!work.busy().pending);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkBusy {
     /// It is queued and has not started.
@@ -370,61 +380,14 @@ impl RawWork {
     }
 }
 
-impl Work {
-    /// Takes back the reference of a removed instance.
-    pub(in crate::workqueue) fn removed(&self, removed: bool) -> bool {
-        if removed {
-            self.unlend();
-        }
-        removed
-    }
-
-    /// Removes a pending instance; does not wait for a running one. `true`: an instance was removed.
-    pub fn cancel(&self) -> bool {
-        self.removed(self.as_raw().cancel())
-    }
-
-    /// Removes a pending instance and waits until the function no longer runs; see [`RawWork::cancel_sync`].
-    pub fn cancel_sync(&self) -> bool {
-        self.removed(self.as_raw().cancel_sync())
-    }
-
-    /// Disables the item until the guard is dropped: a pending instance is removed, and attempts to queue are refused and lost. Does not
-    /// wait for a running instance. Several guards add up.
-    pub fn disable(&self) -> DisableGuard {
-        DisableGuard::new(self.clone(), || self.cancel())
-    }
-
-    /// As [`disable`](Self::disable), and waits until the function no longer runs.
-    pub fn disable_sync(&self) -> DisableGuard {
-        let guard = self.disable();
-        wait_for_run(self.as_raw());
-        guard
-    }
-
-    /// Waits for the last instance known at the call; see [`RawWork::flush`]. `Ok(false)`: there was no instance.
-    ///
-    /// # Errors
-    /// As [`RawWork::flush`].
-    pub fn flush(&self) -> Result<bool, FlushError> {
-        self.as_raw().flush()
-    }
-
-    /// As [`flush`](Self::flush), for at most `timeout`; the calling thread runs nothing itself.
-    ///
-    /// # Errors
-    /// As [`flush`](Self::flush); [`FlushError::TimedOut`]: the instance has not ended by then.
-    pub fn flush_timeout(&self, timeout: Duration) -> Result<bool, FlushError> {
-        self.as_raw().flush_timeout(timeout)
-    }
-
-    /// Whether it is pending, and whether it runs. A hint.
-    pub fn busy(&self) -> WorkBusy {
-        self.as_raw().busy()
-    }
-}
-
-/// Keeps an item from being queued while it lives.
+/// Keeps an item from being queued while it lives: see [`Work::disable`].
+///
+/// ```
+/// let work = cmwq::Work::new(|| ());
+/// let paused = work.disable();
+/// assert!(!paused.removed_pending()); // it was not queued
+/// assert!(paused.enable());
+/// ```
 #[must_use = "the item is enabled again when the guard is dropped"]
 #[derive(Debug)]
 pub struct DisableGuard {
@@ -446,12 +409,13 @@ impl DisableGuard {
         }
     }
 
-    /// Whether a pending instance was removed when the item was disabled.
+    /// Says whether a pending instance was removed when the item was disabled.
     pub fn removed_pending(&self) -> bool {
         self.removed
     }
 
-    /// Gives up this guard's step of the disable depth. `true`: the depth is 0, and the item may be queued again.
+    /// Enables the item again, as far as this guard is concerned. `true`: no other guard disables
+    /// it, and it may be queued.
     pub fn enable(mut self) -> bool {
         self.give_up().is_some_and(|(_, enabled)| enabled)
     }

@@ -6,20 +6,19 @@ use super::own_wait::{may_join, not_in_waker};
 use super::shared::ResultState;
 use crate::error::Refused;
 use crate::item::{Callable, Pending, RawWork, WorkFn, closure};
-use crate::pool::{Waiter, backlogged_pool, spawn_history};
+use crate::pool::{Waiter, spawn_history};
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::cell::alone;
 use crate::sys::names;
 use crate::trace::foreign;
 use std::any::Any;
 use std::cell::UnsafeCell;
-use std::future::Future;
 use std::mem::offset_of;
 use std::panic::Location;
-use std::pin::Pin;
 use std::ptr::NonNull;
-use std::task::{Context, Poll};
 use std::time::Duration;
+
+mod handle;
 
 pub use super::join_error::{JoinError, PanicPayload};
 
@@ -356,6 +355,14 @@ impl<T> Callable for Reclaimed<'_, T> {
 /// await items of the same pool, if those wake-ups were deferred: do not poll with a lock held that such a waker takes. A waker must not wait for items: a worker or
 /// the pool's monitor may call it. What the closure did is visible after `join` has
 /// returned, or the future is ready.
+///
+/// ```
+/// # let queue = cmwq::Workqueue::builder("doc").build()?;
+/// let handle = queue.spawn(|| (1..=100).sum::<u32>());
+/// // ... do something else meanwhile ...
+/// assert_eq!(handle.join()?, 5050); // in an async function: `handle.await?`
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "dropping a handle does not cancel the item, but its result is lost"]
 pub struct JoinHandle<T> {
     task: Reference<dyn Joinable<T>>,
@@ -367,6 +374,14 @@ impl<T> JoinHandle<T> {
     ///
     /// On a worker this counts as blocking: its pool runs another worker instead, so items may join items of their own queue as long as
     /// `max_active` lets those run.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// assert_eq!(queue.spawn(|| 6 * 7).join()?, 42);
+    /// let panicked = queue.spawn(|| panic!("out of range")).join();
+    /// assert!(panicked.is_err_and(|error| error.is_panic()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`JoinError::Panicked`] with the closure's panic payload; [`JoinError::Refused`] if the queue refused it; [`JoinError::Taken`] if
@@ -405,8 +420,21 @@ impl<T> JoinHandle<T> {
         unsafe { self.task.take_result() }
     }
 
-    /// As [`join`](Self::join), for at most `timeout`. `None`: it has not ended yet, and the handle can be joined again. So it can after
-    /// [`JoinError::OwnItem`]. The calling thread does not run the closure, which might take longer.
+    /// Waits as [`join`](Self::join) does, for at most `timeout`. `None`: the closure has not ended
+    /// yet, and the handle can be joined again. So it can after [`JoinError::OwnItem`]. The calling
+    /// thread does not run the closure, which might take longer.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// use std::time::Duration;
+    ///
+    /// let mut handle = queue.spawn(|| 6 * 7);
+    /// match handle.join_timeout(Duration::from_secs(10)) {
+    ///     Some(result) => assert_eq!(result?, 42),
+    ///     None => println!("still waiting"),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn join_timeout(&mut self, timeout: Duration) -> Option<Result<T, JoinError>> {
         spawn_history::let_go_of(self.task.raw());
         let shared = self.task.shared();
@@ -425,6 +453,16 @@ impl<T> JoinHandle<T> {
 
     /// Takes the closure off its queue if it has not begun, and drops it: the handle's result is [`JoinError::Aborted`] then. `false`: the
     /// closure has begun or ended and is unaffected; its result is available when it has ended. Does not wait.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let handle = queue.spawn(|| 6 * 7);
+    /// match handle.abort() {
+    ///     true => assert!(handle.join().is_err_and(|error| error.is_aborted())),
+    ///     false => assert_eq!(handle.join()?, 42), // a worker was faster
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn abort(&self) -> bool {
         let raw = self.task.raw();
         spawn_history::let_go_of(raw);
@@ -442,56 +480,17 @@ impl<T> JoinHandle<T> {
         true
     }
 
-    /// Whether the closure has ended, was refused or was aborted: a join would not wait.
+    /// Says whether a join would return at once: the closure has ended, was refused or was aborted.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let handle = queue.spawn(|| 6 * 7);
+    /// queue.flush()?;
+    /// assert!(handle.is_finished());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_finished(&self) -> bool {
         spawn_history::let_go_of(self.task.raw());
         self.task.shared().done.is_done()
-    }
-}
-
-impl<T> Drop for JoinHandle<T> {
-    fn drop(&mut self) {
-        // No thread will join it.
-        if spawn_history::drop_handle(self.task.raw()) {
-            // SAFETY: this thread has both references, and a copy of the closure is used instead.
-            unsafe { self.task.forget() };
-        }
-    }
-}
-
-impl<T> Future for JoinHandle<T> {
-    type Output = Result<T, JoinError>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // Polling is no join: publishes the item if it is in a caller slot.
-        spawn_history::let_go_of(self.task.raw());
-        let shared = self.task.shared();
-        if !shared.done.is_done() {
-            if shared.is_inherited() {
-                return Poll::Ready(Err(JoinError::Refused(Refused::Forked)));
-            }
-            if shared.register(context.waker()) {
-                wake_deferred_tasks();
-                return Poll::Pending;
-            }
-        }
-        // SAFETY: it is done, and this is the handle.
-        Poll::Ready(unsafe { self.task.take_result() })
-    }
-}
-
-/// The calling thread polls a handle, so it runs tasks: those whose wake-ups are deferred need not wait any longer. If a worker called the wakers
-/// one by one, each might preempt that worker, find one task ready, and sleep again.
-fn wake_deferred_tasks() {
-    if let Some(pool) = backlogged_pool().and_then(control::registered) {
-        pool.wake_tasks();
-    }
-}
-
-impl<T> std::fmt::Debug for JoinHandle<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("JoinHandle")
-            .field("finished", &self.is_finished())
-            .finish_non_exhaustive()
     }
 }

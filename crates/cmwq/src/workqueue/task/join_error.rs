@@ -3,7 +3,19 @@
 use crate::error::{FlushError, OWN_ITEM, Refused};
 use std::any::Any;
 
-/// Why there is no result.
+/// Why a closure has no result: it panicked, was refused or was aborted.
+///
+/// ```
+/// # let queue = cmwq::Workqueue::builder("doc").build()?;
+/// use cmwq::JoinError;
+///
+/// match queue.spawn(|| "parsed").join() {
+///     Ok(text) => assert_eq!(text, "parsed"),
+///     Err(JoinError::Panicked(payload)) => eprintln!("{:?}", payload.downcast_ref::<&str>()),
+///     Err(other) => eprintln!("{other}"),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 pub enum JoinError {
     /// The closure panicked, with this payload.
@@ -25,18 +37,29 @@ pub enum JoinError {
 }
 
 /// What a closure panicked with. `Sync` whatever it is, so that a [`JoinError`] fits into `Box<dyn Error + Send + Sync>`.
+///
+/// ```
+/// # let queue = cmwq::Workqueue::builder("doc").build()?;
+/// use cmwq::JoinError;
+///
+/// let Err(JoinError::Panicked(payload)) = queue.spawn(|| panic!("out of range")).join() else {
+///     unreachable!("it panics")
+/// };
+/// assert_eq!(payload.downcast_ref::<&str>(), Some(&"out of range"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct PanicPayload(Box<dyn Any + Send>);
 
 // SAFETY: through a shared reference only a reference to a type that is `Sync` itself can be had.
 unsafe impl Sync for PanicPayload {}
 
 impl PanicPayload {
-    /// The payload as `catch_unwind` gives it, for `resume_unwind`.
+    /// Returns the payload as `catch_unwind` gives it, for `resume_unwind`.
     pub fn into_inner(self) -> Box<dyn Any + Send> {
         self.0
     }
 
-    /// The payload, if it is of this type; that of most panics is a `&str` or a `String`.
+    /// Returns the payload, if it is of this type; that of most panics is a `&str` or a `String`.
     pub fn downcast_ref<T: Any + Sync>(&self) -> Option<&T> {
         self.0.downcast_ref()
     }
@@ -49,17 +72,26 @@ impl std::fmt::Debug for PanicPayload {
 }
 
 impl JoinError {
-    /// Whether the closure panicked.
+    /// Says whether the closure panicked.
     pub fn is_panic(&self) -> bool {
         matches!(self, JoinError::Panicked(_))
     }
 
-    /// Whether the closure was [aborted](crate::JoinHandle::abort) before it had begun.
+    /// Says whether the closure was [aborted](crate::JoinHandle::abort) before it had begun.
     pub fn is_aborted(&self) -> bool {
         matches!(self, JoinError::Aborted)
     }
 
-    /// What the closure panicked with, for [`resume_unwind`](std::panic::resume_unwind).
+    /// Returns what the closure panicked with, for [`resume_unwind`](std::panic::resume_unwind).
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let error = queue.spawn(|| panic!("out of range")).join().unwrap_err();
+    /// assert!(error.is_panic());
+    /// let payload = error.into_panic(); // for `std::panic::resume_unwind`
+    /// assert!(payload.is::<&str>());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Panics
     /// The closure did not panic: ask [`is_panic`](Self::is_panic), or call [`try_into_panic`](Self::try_into_panic).
@@ -70,7 +102,7 @@ impl JoinError {
         }
     }
 
-    /// What the closure panicked with.
+    /// Returns what the closure panicked with, or the error itself if it did not panic.
     ///
     /// # Errors
     /// The error itself, if the closure did not panic.

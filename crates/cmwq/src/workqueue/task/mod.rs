@@ -8,3 +8,4 @@ pub(crate) mod join_error;
 pub(in crate::workqueue) mod own_wait;
 pub(crate) mod queued;
 mod shared;
+pub(in crate::workqueue) mod work;

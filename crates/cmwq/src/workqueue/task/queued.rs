@@ -9,6 +9,21 @@ use std::fmt;
 ///
 /// A caller that only needs its event handled asks [`will_run`](Self::will_run): an item that was pending already runs as well, and sees
 /// what the caller did before. A caller that counts instances asks [`is_accepted`](Self::is_accepted).
+///
+/// ```
+/// # let queue = cmwq::Workqueue::builder("doc").build()?;
+/// use cmwq::{Queued, Work};
+///
+/// let work = Work::new(|| println!("an event was handled"));
+/// match queue.queue(&work) {
+///     Queued::Accepted => println!("it will run"),
+///     Queued::AlreadyPending => println!("the pending run will see the event"),
+///     Queued::Disabled => println!("paused"),
+///     Queued::Refused(why) => println!("{why}"),
+/// }
+/// queue.flush()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use = "nothing runs if the item is disabled or the queue refuses it: ask will_run(), or is_accepted()"]
 pub enum Queued {
@@ -27,7 +42,14 @@ pub enum Queued {
 const _: () = assert!(size_of::<Queued>() == 1);
 
 impl Queued {
-    /// Whether one new instance was accepted: this call made the item pending.
+    /// Says whether one new instance was accepted: this call made the item pending.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let work = cmwq::Work::new(|| ());
+    /// assert!(queue.queue(&work).is_accepted());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline]
     pub const fn is_accepted(self) -> bool {
         matches!(self, Queued::Accepted)
@@ -39,7 +61,14 @@ impl Queued {
         matches!(self, Queued::Accepted | Queued::AlreadyPending)
     }
 
-    /// Why the queue refused it, if it did.
+    /// Says why the queue refused the item, if it did.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let work = cmwq::Work::new(|| ());
+    /// assert!(queue.queue(&work).refused().is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline]
     pub const fn refused(self) -> Option<Refused> {
         match self {
@@ -84,6 +113,17 @@ impl fmt::Display for Queued {
 }
 
 /// The result of an attempt to [move](crate::Workqueue::mod_delayed) a delayed item.
+///
+/// ```
+/// # let queue = cmwq::Workqueue::builder("doc").build()?;
+/// use std::time::Duration;
+///
+/// let work = cmwq::DelayedWork::new(|| ());
+/// let moved = queue.mod_delayed(&work, Duration::from_secs(3600));
+/// assert!(moved.will_run() && !moved.was_pending());
+/// work.cancel();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use = "nothing runs if the item is disabled or the queue refuses it: ask will_run()"]
 pub enum Moved {

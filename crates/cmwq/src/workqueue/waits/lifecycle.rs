@@ -18,8 +18,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 impl Workqueue {
-    /// As [`flush`](Self::flush), for a task: a future that is ready when every item accepted before its first poll has ended. The thread
-    /// that polls it never sleeps.
+    /// Waits in a task for what was queued before: a future, like [`flush`](Self::flush), that is
+    /// ready when every item accepted before its first poll has ended. The thread that polls it
+    /// never sleeps.
     ///
     /// A task whose polls are items of this very queue may await it: the item that polls ends, and the waker queues the next one. But an
     /// item that blocks until the future is ready, in an executor's `block_on`, waits for itself for ever.
@@ -49,9 +50,17 @@ impl Workqueue {
         }
     }
 
-    /// As [`drain`](Self::drain), for a task. From its first poll until it is ready, or dropped, only the queue's own items may queue. The first poll
-    /// waits for threads that are in the middle of queueing, for some microseconds; the later ones do not wait. A poll in an item of this very queue,
-    /// which could not end before that item, and whose waker could not queue the task again, is an error: [`FlushError::OwnItem`].
+    /// Waits in a task until the queue is empty: a future, like [`drain`](Self::drain). From its
+    /// first poll until it is ready, or dropped, only the queue's own items may queue. The first
+    /// poll waits for threads that are in the middle of queueing, for some microseconds; the later
+    /// ones do not wait. A poll in an item of this very queue, which could not end before that
+    /// item, and whose waker could not queue the task again, is an error: [`FlushError::OwnItem`].
+    ///
+    /// ```
+    /// async fn empty(queue: &cmwq::Workqueue) -> Result<(), cmwq::FlushError> {
+    ///     queue.drain_async().await
+    /// }
+    /// ```
     pub fn drain_async(&self) -> Drain {
         Drain {
             core: self.core.clone(),
@@ -60,10 +69,11 @@ impl Workqueue {
         }
     }
 
-    /// Shuts the queue down, for all its clones: from this call on only its own items may queue, and items from outside are
-    /// [refused](crate::Refused::Draining). What is queued still runs. The returned future is ready when all of it has ended and the workers are
-    /// released; a thread may [wait](Shutdown::wait_timeout) for it instead, up to a deadline. In an item of the queue both are errors
-    /// ([`FlushError::OwnItem`]); the shutdown goes on.
+    /// Ends the queue in order, for all its clones: from this call on only its own items may queue,
+    /// and items from outside are [refused](crate::Refused::Draining). What is queued still runs.
+    /// The returned future is ready when all of it has ended and the workers are released; a thread
+    /// may [wait](Shutdown::wait_timeout) for it instead, up to a deadline. In an item of the queue
+    /// both are errors ([`FlushError::OwnItem`]); the shutdown goes on.
     ///
     /// Dropping a queue that was shut down never waits, whether its items have ended or not: a separate thread does the rest. So this is the
     /// way to give a queue up on the thread of an executor.
@@ -110,7 +120,13 @@ fn unfinished(core: &WqCore, why: FlushError) -> Unfinished {
     }
 }
 
-/// A flush that is awaited: see [`Workqueue::flush_async`].
+/// Waits in a task for what was queued before: see [`Workqueue::flush_async`].
+///
+/// ```
+/// async fn written(log: &cmwq::Workqueue) -> Result<(), cmwq::FlushError> {
+///     log.flush_async().await
+/// }
+/// ```
 #[must_use = "a future does nothing until it is polled"]
 pub struct Flush {
     core: Arc<WqCore>,
@@ -167,7 +183,13 @@ impl Dry {
     }
 }
 
-/// A drain that is awaited: see [`Workqueue::drain_async`].
+/// Waits in a task until the queue is empty: see [`Workqueue::drain_async`].
+///
+/// ```
+/// async fn empty(log: &cmwq::Workqueue) -> Result<(), cmwq::FlushError> {
+///     log.drain_async().await
+/// }
+/// ```
 #[must_use = "a future does nothing until it is polled"]
 pub struct Drain {
     core: Arc<WqCore>,
@@ -215,8 +237,16 @@ impl Drop for Drain {
     }
 }
 
-/// A queue that was [shut down](Workqueue::shutdown): await it, or [wait](Self::wait_timeout) for it. Dropping it does not wait, and the
-/// queue stays shut down.
+/// Waits until a queue that was [shut down](Workqueue::shutdown) has ended: await it, or
+/// [wait](Self::wait_timeout) for it. Dropping it does not wait, and the queue stays shut down.
+///
+/// ```
+/// async fn end(log: cmwq::Workqueue) {
+///     if let Err(unfinished) = log.shutdown().await {
+///         eprintln!("{unfinished}");
+///     }
+/// }
+/// ```
 #[must_use = "the queue is shut down, but this call has not waited for its items"]
 pub struct Shutdown {
     queue: Workqueue,
@@ -224,7 +254,19 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// Waits until everything queued has run, for at most `timeout`. It may be called again. On a worker this counts as blocking.
+    /// Waits until everything queued has run, for at most `timeout`. It may be called again. On a
+    /// worker this counts as blocking.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// use std::time::Duration;
+    ///
+    /// let mut end = queue.shutdown();
+    /// if let Err(unfinished) = end.wait_timeout(Duration::from_secs(10)) {
+    ///     eprintln!("{unfinished}"); // the functions that still run
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`Unfinished`] says what still runs when the time is over. It also says why the caller cannot wait: see [`FlushError`].
@@ -232,7 +274,14 @@ impl Shutdown {
         self.wait_until(Some(clock::deadline_after(timeout)))
     }
 
-    /// As [`wait_timeout`](Self::wait_timeout), without a deadline.
+    /// Waits as [`wait_timeout`](Self::wait_timeout) does, without a deadline.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// queue.execute(|| println!("the last one"))?;
+    /// queue.shutdown().wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// Why the caller cannot wait: see [`FlushError`].
@@ -280,7 +329,17 @@ impl Drop for Shutdown {
     }
 }
 
-/// What of a workqueue has not ended. Its text is a line, and one for each function that runs.
+/// Says what of a workqueue has not ended, for the log after a deadline has passed. Its text is a
+/// line, and one more for each function that runs.
+///
+/// ```
+/// # let queue = cmwq::Workqueue::builder("doc").build()?;
+/// use std::time::Duration;
+///
+/// queue.execute(|| std::thread::sleep(Duration::from_millis(1)))?;
+/// println!("{}", queue.unfinished()); // a line, and one for each function that runs
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Unfinished {

@@ -42,13 +42,27 @@ impl WqCore {
 }
 
 impl Workqueue {
-    /// How many items may wait; `None`: there is no [bound](crate::WorkqueueBuilder::max_waiting).
+    /// How many items may wait before further ones are refused; `None`: there is no
+    /// [limit](crate::WorkqueueBuilder::max_waiting).
+    ///
+    /// ```
+    /// let queue = cmwq::Workqueue::builder("requests").max_waiting(100).build()?;
+    /// assert_eq!(queue.max_waiting(), Some(100));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn max_waiting(&self) -> Option<usize> {
         self.core.room.as_ref().map(|room| room.bound())
     }
 
-    /// Changes the bound. After lowering it, items that wait stay; raising it lets waiters for room continue, in turn. 0 is taken for 1, with a
-    /// warning.
+    /// Changes how many items may wait. After lowering the limit, items that wait stay; raising it
+    /// lets waiters for room continue, in turn. 0 is taken for 1, with a warning.
+    ///
+    /// ```
+    /// let queue = cmwq::Workqueue::builder("requests").max_waiting(100).build()?;
+    /// queue.set_max_waiting(200)?;
+    /// assert_eq!(queue.max_waiting(), Some(200));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::NoMaxWaiting`] if the queue was built without a bound; [`Error::Forked`].
@@ -56,7 +70,8 @@ impl Workqueue {
         self.core.set_max_waiting(max_waiting)
     }
 
-    /// As [`spawn`](Self::spawn), but a closure that the queue refuses is given back: most often the queue is [full](Refused::Full).
+    /// Runs a closure as [`spawn`](Self::spawn) does, and gives it back if the queue refuses it:
+    /// most often the queue is [full](Refused::Full).
     ///
     /// ```
     /// use cmwq::{Refused, Workqueue};
@@ -81,7 +96,17 @@ impl Workqueue {
         spawn_by(func, |item| self.core.queue(None, item))
     }
 
-    /// As [`execute`](Self::execute), but a closure that the queue refuses is given back.
+    /// Runs a closure as [`execute`](Self::execute) does, and gives it back if the queue refuses
+    /// it.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// match queue.try_execute(|| println!("done")) {
+    ///     Ok(()) => {}
+    ///     Err(refused) => (refused.func)(), // run it here instead
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// The closure, and why the queue does not take it.
@@ -93,7 +118,16 @@ impl Workqueue {
         execute_by(func, |item| self.core.queue(None, item))
     }
 
-    /// Room for one item, if there is some now; on a queue without a bound there always is.
+    /// Reserves room for one item, if there is some now; on a queue without a limit there always
+    /// is.
+    ///
+    /// ```
+    /// let queue = cmwq::Workqueue::builder("requests").max_waiting(1).build()?;
+    /// let place = queue.try_room()?; // before a request is read, say
+    /// assert!(queue.try_room().is_err());
+    /// assert_eq!(place.spawn(|| "handled").map_err(|refused| refused.why)?.join()?, "handled");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn try_room(&self) -> Result<Room, Refused> {
         if self.core.engine.is_inherited() {
             return Err(Refused::Forked);
@@ -104,8 +138,9 @@ impl Workqueue {
         }
     }
 
-    /// Waits for room for one item: await it in a task, or [wait](RoomWait::wait) in a thread. Waiters get room in turn, as items start or
-    /// are cancelled, and later calls do not overtake them. On a queue without a bound there always is room.
+    /// Waits for room for one item: await it in a task, or [wait](RoomWait::wait) in a thread.
+    /// Waiters get room in turn, as items start or are cancelled, and later calls do not overtake
+    /// them. On a queue without a limit there always is room.
     ///
     /// ```
     /// use cmwq::Workqueue;
@@ -166,7 +201,19 @@ where
     })
 }
 
-/// A closure that a queue did not take, and why.
+/// A closure that a queue did not take, given back to the caller, and why.
+///
+/// ```
+/// # let queue = cmwq::Workqueue::builder("doc").build()?;
+/// match queue.try_spawn(|| 6 * 7) {
+///     Ok(handle) => assert_eq!(handle.join()?, 42),
+///     Err(refused) => {
+///         println!("{}", refused.why);
+///         assert_eq!((refused.func)(), 42); // run it here
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct NotAccepted<F> {
     /// Why not.
     pub why: Refused,
@@ -190,7 +237,15 @@ impl<F> fmt::Display for NotAccepted<F> {
 
 impl<F> std::error::Error for NotAccepted<F> {}
 
-/// Room for one item of a queue, which one call uses up. If it is dropped, the next waiter gets it.
+/// Room for one item that was reserved on a queue, which one call uses up. If it is dropped, the
+/// next waiter gets it.
+///
+/// ```
+/// # let queue = cmwq::Workqueue::builder("doc").build()?;
+/// let room = queue.room().wait()?;
+/// room.execute(|| println!("there was room")).map_err(|refused| refused.why)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "room that is not used goes to the next waiter"]
 pub struct Room {
     queue: Workqueue,
@@ -214,7 +269,14 @@ impl Room {
         core.queue_admitted(None, item, Admission::Has)
     }
 
-    /// As [`Workqueue::spawn`].
+    /// Runs a closure in this room, as [`Workqueue::spawn`] does.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let handle = queue.room().wait()?.spawn(|| 6 * 7).map_err(|refused| refused.why)?;
+    /// assert_eq!(handle.join()?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Workqueue::try_spawn`], but never [`Refused::Full`].
@@ -227,7 +289,7 @@ impl Room {
         spawn_by(func, |item| self.queue_item(item))
     }
 
-    /// As [`Workqueue::execute`].
+    /// Runs a closure in this room without a handle, as [`Workqueue::execute`] does.
     ///
     /// # Errors
     /// As [`Workqueue::try_execute`], but never [`Refused::Full`].
@@ -239,7 +301,16 @@ impl Room {
         execute_by(func, |item| self.queue_item(item))
     }
 
-    /// As [`Workqueue::queue`]. If the item is not accepted, the next waiter gets the room.
+    /// Queues a reusable item in this room, as [`Workqueue::queue`] does. If the item is not
+    /// accepted, the next waiter gets the room.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// let work = cmwq::Work::new(|| ());
+    /// assert!(queue.room().wait()?.queue(&work).will_run());
+    /// work.flush()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn queue(self, work: &Work) -> Queued {
         let item = match work.claim() {
             Ok(item) => item,
@@ -281,7 +352,15 @@ impl fmt::Debug for Room {
     }
 }
 
-/// A wait for room: see [`Workqueue::room`]. As a future it keeps one waker, that of the last poll.
+/// A wait for room on a queue: see [`Workqueue::room`]. As a future it keeps one waker, that of the
+/// last poll.
+///
+/// ```
+/// # let queue = cmwq::Workqueue::builder("doc").build()?;
+/// let room = queue.room().wait()?; // in an async function: `queue.room().await?`
+/// drop(room);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "it waits when it is awaited, or by `wait`"]
 pub struct RoomWait {
     queue: Workqueue,
@@ -289,7 +368,13 @@ pub struct RoomWait {
 }
 
 impl RoomWait {
-    /// Waits for room. On a worker this counts as blocking.
+    /// Waits for room in the calling thread. On a worker this counts as blocking.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// queue.room().wait()?.execute(|| ()).map_err(|refused| refused.why)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`Refused::Draining`]: the queue was, or is, drained or shut down; [`Refused::OwnItem`]: the caller is an item of this queue, whose
@@ -298,7 +383,16 @@ impl RoomWait {
         self.wait_until(None)
     }
 
-    /// As [`wait`](Self::wait), for at most `timeout`.
+    /// Waits as [`wait`](Self::wait) does, for at most `timeout`.
+    ///
+    /// ```
+    /// # let queue = cmwq::Workqueue::builder("doc").build()?;
+    /// use std::time::Duration;
+    ///
+    /// let room = queue.room().wait_timeout(Duration::from_secs(1))?;
+    /// room.execute(|| ()).map_err(|refused| refused.why)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`wait`](Self::wait); [`Refused::Full`]: the time is over.
