@@ -10,6 +10,8 @@ use std::io;
 const SHORT_NS: u64 = 100_000;
 /// The system's default.
 const DEFAULT: u64 = 0;
+/// SCHED_FLAG_RESET_ON_FORK: what the thread starts has the system's slice, not this one. It also takes a negative nice level from children.
+const RESET_ON_FORK: u64 = 1;
 
 /// The kernel's `struct sched_attr`, in its first version.
 #[repr(C)]
@@ -28,7 +30,8 @@ struct Attr {
 /// Gives thread `tid` of this process a short slice, or the system's default. All other attributes stay as they are, such as the nice level.
 ///
 /// # Errors
-/// The system has no slices, the thread has another scheduling policy, or the system does not permit the change.
+/// The system has no slices; the thread has another scheduling policy, or a negative nice level, with which its deadlines are near anyway; or the system does
+/// not permit the change.
 pub(crate) fn set(tid: i32, is_short: bool) -> io::Result<()> {
     if cfg!(cmwq_loom) {
         return Ok(());
@@ -42,10 +45,12 @@ pub(crate) fn set(tid: i32, is_short: bool) -> io::Result<()> {
     if result != 0 {
         return Err(io::Error::last_os_error());
     }
-    if attr.policy != libc::SCHED_OTHER as u32 || attr.runtime == 0 {
+    if attr.policy != libc::SCHED_OTHER as u32 || attr.runtime == 0 || attr.nice < 0 {
         return Err(io::ErrorKind::Unsupported.into());
     }
     attr.runtime = if is_short { SHORT_NS } else { DEFAULT };
+    // Never taken back: that would need a privilege.
+    attr.flags |= RESET_ON_FORK;
     // SAFETY: `attr` is valid, and holds its size.
     match unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const attr, 0) } {
         0 => Ok(()),
@@ -79,6 +84,8 @@ mod tests {
             return;
         }
         assert_eq!(of(tid), Some(SHORT_NS));
+        let of_child = std::thread::spawn(|| of(thread::current_tid()));
+        assert_eq!(of_child.join().expect("it ends"), before);
         assert_eq!(thread::nice_of_current(), nice);
         set(tid, false).expect("it was permitted before");
         assert_eq!(of(tid), before);
