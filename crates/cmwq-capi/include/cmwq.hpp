@@ -171,6 +171,20 @@ template <typename R, typename F> void fulfil(std::promise<R> &promise, F &&func
 	}
 }
 
+/* Calls `func(args...)` for a future. A type of its own, so that tools show `F`. */
+template <typename R, typename F, typename... Args> struct promised {
+	std::promise<R> promise;
+	F func;
+	std::tuple<Args...> args;
+
+	void operator()()
+	{
+		fulfil<R>(promise, [&]() -> R {
+			return std::apply(std::move(func), std::move(args));
+		});
+	}
+};
+
 } // namespace detail
 
 /*
@@ -183,7 +197,7 @@ public:
 	template <typename F, typename = std::enable_if_t<!std::is_same_v<std::decay_t<F>, work>>>
 	explicit work(F &&func) : func_(detail::callable(std::forward<F>(func)))
 	{
-		cmwq_init_work(&item_, run);
+		cmwq_init_work(&item_, run<std::decay_t<F>>);
 		item_.self = this;
 	}
 	work(const work &) = delete;
@@ -227,7 +241,8 @@ private:
 		work *self = nullptr;
 	};
 
-	static void run(cmwq_work *item) noexcept
+	/* A function for each type, so that tools show `F`. */
+	template <typename F> static void run(cmwq_work *item) noexcept
 	{
 		static_cast<struct item *>(item)->self->func_();
 	}
@@ -450,17 +465,10 @@ private:
 				    "arguments (copies of them: std::ref(x) is a reference)");
 		if constexpr (fits) {
 			using R = std::invoke_result_t<std::decay_t<F>, std::decay_t<Args>...>;
-			using Given = std::tuple<std::decay_t<Args>...>;
-			std::promise<R> promise;
-			std::optional<std::future<R>> future = promise.get_future();
-			bool has_room = detail::offer_one_shot(
-				queue, [promise = std::move(promise),
-					func = std::decay_t<F>(std::forward<F>(func)),
-					args = Given(std::forward<Args>(args)...)]() mutable {
-					detail::fulfil<R>(promise, [&]() -> R {
-						return std::apply(std::move(func), std::move(args));
-					});
-				});
+			using Item = detail::promised<R, std::decay_t<F>, std::decay_t<Args>...>;
+			Item item{{}, std::forward<F>(func), {std::forward<Args>(args)...}};
+			std::optional<std::future<R>> future = item.promise.get_future();
+			bool has_room = detail::offer_one_shot(queue, std::move(item));
 
 			if (!has_room)
 				future.reset();

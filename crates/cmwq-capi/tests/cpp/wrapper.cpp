@@ -344,6 +344,14 @@ void blocking(cmwq::workqueue &queue)
     }
 }
 
+// What is busy is shown by the name of its function, on standard error.
+void named(cmwq::workqueue &queue)
+{
+    queue.execute([] { cmwq_show_all_workqueues(); });
+    queue.submit([] { cmwq_show_all_workqueues(); }).get();
+    queue.flush();
+}
+
 } // namespace
 
 int main()
@@ -359,5 +367,6 @@ int main()
     reusable_items(queue);
     moves_and_order();
     blocking(queue);
+    named(queue);
     std::puts("all holds");
 }
