@@ -20,6 +20,7 @@ const ITEMS_LINES: u16 = 6;
 /// The columns of the workqueues: their least widths, and which are left out first where the terminal is narrow.
 const WIDTHS: [u16; 13] = [8, 9, 12, 7, 4, 9, 4, 8, 7, 6, 7, 5, 8];
 const NAME: usize = 0;
+const WAITING: usize = 5;
 const REFUSED: usize = 9;
 const FIRST_TO_GO: [usize; 12] = [12, 11, 10, 1, 2, 6, 4, 9, 5, 8, 7, 3];
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -195,6 +196,14 @@ fn sparkline(history: &[u64]) -> String {
     history.iter().map(bar).collect()
 }
 
+/// Without bounds there is none to be shown behind what waits.
+fn width(column: usize, bounded: bool) -> u16 {
+    match column {
+        WAITING if !bounded => 5,
+        column => WIDTHS[column],
+    }
+}
+
 /// Which columns have room in a line, with a blank between two. Nothing is refused where nothing
 /// is bounded.
 fn columns(room: u16, bounded: bool) -> Vec<usize> {
@@ -202,7 +211,7 @@ fn columns(room: u16, bounded: bool) -> Vec<usize> {
         .filter(|&at| bounded || at != REFUSED)
         .collect();
     for gone in FIRST_TO_GO {
-        let taken: u16 = columns.iter().map(|&at| WIDTHS[at] + 1).sum();
+        let taken: u16 = columns.iter().map(|&at| width(at, bounded) + 1).sum();
         if taken <= room + 1 {
             break;
         }
@@ -305,7 +314,7 @@ fn draw_queues(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let header = Row::new(kept(&columns, header)).style(Style::new().add_modifier(Modifier::BOLD));
     let widths = columns.iter().map(|&at| match at {
         NAME => Constraint::Min(WIDTHS[NAME]),
-        at => Constraint::Length(WIDTHS[at]),
+        at => Constraint::Length(width(at, bounded)),
     });
     let table = Table::new(shown, widths)
         .header(header)

@@ -185,6 +185,7 @@ fn a_full_workqueue_shows_its_bound_and_what_it_refuses() {
         let shown = screen(&model, width, 24);
         assert!(line_with(&shown, "run p99").contains("refu/s"), "{shown}");
         let row: Vec<String> = line_with(&shown, "=cache_shard")
+            .replace('│', " ")
             .split_whitespace()
             .map(str::to_owned)
             .collect();
