@@ -45,7 +45,7 @@ pub(crate) struct Binding {
     pub(crate) cpus: CpuSet,
     /// How many workers may run at the same time.
     pub(crate) target: u32,
-    /// `cpus` is the one CPU that the pool is for.
+    /// Whether `cpus` is the one CPU that the pool is for.
     pub(crate) associated: bool,
 }
 

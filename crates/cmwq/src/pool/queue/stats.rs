@@ -23,7 +23,7 @@ pub struct QueueStats {
     pub stolen: u64,
     /// Items that threads waiting for them ran (caller-runs joins).
     pub waiter_runs: u64,
-    /// Workers that were woken and then first ran an item of it.
+    /// Wake-ups of workers whose first item afterwards was one of this queue.
     pub wakeups: u64,
     /// Attempts to queue that found [no room](crate::WorkqueueBuilder::max_waiting).
     pub refused: u64,
@@ -34,7 +34,7 @@ pub struct QueueStats {
 }
 
 impl QueueStats {
-    /// So many items have run in caller slots.
+    /// Adds `runs` items, which have run in caller slots.
     pub(in crate::pool) fn add_waiter_runs(&mut self, runs: u64) {
         self.started += runs;
         self.completed += runs;
@@ -76,7 +76,7 @@ pub struct PoolCounts {
     pub workers_created: u64,
     /// Failed attempts to create a worker.
     pub create_failures: u64,
-    /// Workers found blocked that had not declared it.
+    /// How often the monitor found a worker blocked that had not declared it.
     pub blocked_seen: u64,
     /// Items whose function panicked.
     pub panics: u64,
