@@ -139,7 +139,8 @@ impl Armed {
                 Queued::Refused(Refused::NoTimer)
             }
         };
-        // Not before: the item is claimed until here, and the handler may cancel it.
+        // The warning comes only now: until here the item was claimed, and the handler may cancel
+        // the item.
         warn_once!(
             "the timer thread cannot be created: delayed work is refused, or queued at once if it is moved"
         );
@@ -264,7 +265,8 @@ impl Parts<'_> {
         may_flush(self.work)?;
         let armed = TIMERS.disarm(self.timer);
         let queued = armed.is_some_and(|armed| armed.enqueue(Admission::Forces).is_ok());
-        // It may have ended already, but it was pending at the call.
+        // The instance may have ended already, but it was pending when this was called, which is
+        // what the result says.
         Ok(flush(self.work)? || queued)
     }
 }

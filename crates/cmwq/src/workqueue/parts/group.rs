@@ -205,7 +205,7 @@ impl ConcurrencyGroup {
         queues.push(queue);
     }
 
-    /// Its queues that exist.
+    /// Those of its queues that still exist.
     fn queues(&self) -> Vec<Arc<dyn Member>> {
         let queues = self.0.queues.lock();
         queues.iter().filter_map(Weak::upgrade).collect()
