@@ -133,7 +133,7 @@ impl Times {
         }
     }
 
-    /// Called when the item at this address starts; `now_ns` may be a little earlier. Returns the
+    /// Called when the item at this address starts; `coarse_ns` may be a little earlier. Returns the
     /// exact time if the item is a sample, and 0 otherwise.
     #[inline]
     pub(in crate::pool) fn start(&mut self, item: usize, coarse_ns: u64) -> u64 {
