@@ -22,9 +22,24 @@ const ROWS: [(&str, &str, &str); 3] = [
 
 /// Its columns: a title, the figure, its range, and its unit.
 const COLUMNS: [(&str, &str, Option<&str>, Option<&str>); 3] = [
-    ("requests a second (more is better)", "requests/s", Some("range"), None),
-    ("p99 of a request (less is better)", "p99 µs", Some("p99 range"), Some("µs")),
-    ("CPU time for a request (less is better)", "CPU µs/request", None, Some("µs")),
+    (
+        "requests a second (more is better)",
+        "requests/s",
+        Some("range"),
+        None,
+    ),
+    (
+        "p99 of a request (less is better)",
+        "p99 µs",
+        Some("p99 range"),
+        Some("µs"),
+    ),
+    (
+        "CPU time for a request (less is better)",
+        "CPU µs/request",
+        None,
+        Some("µs"),
+    ),
 ];
 
 const WIDTH: f64 = 870.0;
@@ -59,7 +74,12 @@ pub(crate) fn chart(lab: &Path) -> Result<String, String> {
             };
             let left = PANEL * column as f64 + 8.0;
             words(&mut svg, left, top + 16.0, "of", what);
-            panel(&mut svg, left, top + 22.0, &bars::of_rows(&table, &columns)?);
+            panel(
+                &mut svg,
+                left,
+                top + 22.0,
+                &bars::of_rows(&table, &columns)?,
+            );
         }
     }
     words(&mut svg, 8.0, height - 10.0, "of", NOTE);
@@ -68,7 +88,10 @@ pub(crate) fn chart(lab: &Path) -> Result<String, String> {
 
 /// One list of bars, from zero, all on one scale.
 fn panel(svg: &mut String, left: f64, top: f64, list: &[Bar]) {
-    let most = |bar: &Bar| bar.spread.map_or(bar.value, |(_, most)| most.max(bar.value));
+    let most = |bar: &Bar| {
+        bar.spread
+            .map_or(bar.value, |(_, most)| most.max(bar.value))
+    };
     let greatest = list.iter().map(most).fold(f64::MIN_POSITIVE, f64::max);
     let scale = |value: f64| left + BARS + value / greatest * LONGEST;
     for (place, bar) in list.iter().enumerate() {
@@ -77,7 +100,13 @@ fn panel(svg: &mut String, left: f64, top: f64, list: &[Bar]) {
             Class::Ours => (" us", "ours"),
             Class::Peer | Class::Aside => ("", "bar"),
         };
-        words(svg, left + BARS - 5.0, y + 11.0, &format!("name{us}"), &bar.name);
+        words(
+            svg,
+            left + BARS - 5.0,
+            y + 11.0,
+            &format!("name{us}"),
+            &bar.name,
+        );
         let width = scale(bar.value) - scale(0.0);
         let _ = writeln!(
             svg,
@@ -101,7 +130,10 @@ fn panel(svg: &mut String, left: f64, top: f64, list: &[Bar]) {
 
 fn words(svg: &mut String, x: f64, y: f64, class: &str, text: &str) {
     let text = escape(text);
-    let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"{class}\">{text}</text>");
+    let _ = writeln!(
+        svg,
+        "<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"{class}\">{text}</text>"
+    );
 }
 
 #[cfg(test)]
@@ -125,9 +157,18 @@ mod tests {
             bar(Class::Peer, 25.0, None),
         ];
         panel(&mut svg, 0.0, 0.0, &list);
-        assert!(svg.contains("width=\"65.0\" height=\"14\" class=\"ours\""), "{svg}");
-        assert!(svg.contains("width=\"32.5\" height=\"14\" class=\"bar\""), "{svg}");
-        assert!(svg.contains("<line x1=\"144.0\" y1=\"7.0\" x2=\"222.0\""), "{svg}");
+        assert!(
+            svg.contains("width=\"65.0\" height=\"14\" class=\"ours\""),
+            "{svg}"
+        );
+        assert!(
+            svg.contains("width=\"32.5\" height=\"14\" class=\"bar\""),
+            "{svg}"
+        );
+        assert!(
+            svg.contains("<line x1=\"144.0\" y1=\"7.0\" x2=\"222.0\""),
+            "{svg}"
+        );
         assert!(svg.contains("a &lt;pool&gt;"), "{svg}");
     }
 
