@@ -73,6 +73,22 @@ struct Armed {
 }
 
 /// Says which delayed items [`mod_delayed_raw_if`](super::Workqueue::mod_delayed_raw_if) moves.
+///
+/// ```
+/// use cmwq::{MoveIf, RawDelayedWork, RawWork, Workqueue};
+/// use std::ptr::NonNull;
+/// use std::time::Duration;
+///
+/// unsafe extern "C-unwind" fn retry(_item: NonNull<RawWork>) {}
+///
+/// let queue = Workqueue::builder("io").build()?;
+/// let item = Box::new(RawDelayedWork::new(retry));
+/// let (address, soon) = (NonNull::from(&*item), Duration::from_millis(1));
+/// // SAFETY: the item was never queued, and stays where it is.
+/// let moved = unsafe { queue.mod_delayed_raw_if(MoveIf::Pending, None, address, soon, || ())? };
+/// assert!(moved.is_none(), "it is not pending");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoveIf {
     /// All.

@@ -1,7 +1,18 @@
 //! What pools and pool workqueues count.
 #![forbid(unsafe_code)]
 
-/// The counters of one queue: the kernel's statistics, and a few more.
+/// The counters of one queue, the kernel's and a few more: a part of a
+/// [`QueueState`](crate::observe::QueueState).
+///
+/// ```
+/// let queue = cmwq::Workqueue::builder("io").build()?;
+/// queue.spawn(|| ()).join()?;
+/// let engine = cmwq::Engine::global()?;
+/// let states = engine.queue_states();
+/// let state = states.iter().find(|state| state.name == "io").expect("it exists");
+/// println!("{} started, {} ended", state.stats.started, state.stats.completed);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueStats {
@@ -58,7 +69,17 @@ impl QueueStats {
     }
 }
 
-/// The counters of one pool.
+/// The counters of one pool: a part of a [`PoolState`](crate::observe::PoolState).
+///
+/// ```
+/// let queue = cmwq::Workqueue::builder("io").build()?;
+/// queue.spawn(|| ()).join()?;
+/// let engine = cmwq::Engine::global()?;
+/// for pool in engine.pool_states() {
+///     println!("pool {}: {} items ended, {} stolen", pool.id, pool.stats.completed, pool.stats.stolen);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolCounts {

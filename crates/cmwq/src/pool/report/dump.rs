@@ -8,8 +8,13 @@ use crate::trace::on_one_line;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What is busy at one moment: see [`Engine::dump`](crate::Engine::dump). Each pool is copied by itself, so the parts may be a few microseconds
-/// apart.
+/// Prints what is busy at one moment; made by [`Engine::dump`](crate::Engine::dump). Each pool is
+/// copied by itself, so the parts may be a few microseconds apart.
+///
+/// ```
+/// println!("{}", cmwq::Engine::global()?.dump());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Dump {
     pools: Vec<PoolSnapshot>,
     freezable_only: bool,
