@@ -38,8 +38,8 @@ impl BlockGuard {
             drop(host.lock());
         }
         let mut guard = pool.lock();
-        // A thief goes on without being counted, since its pool need not keep a running slot for
-        // it.
+        // A thief has no running slot to come back to, so it does not count from here on, not even
+        // after the block.
         guard.stop_counting_thief(id);
         // A thief, a worker that the monitor has found asleep, and a CPU-intensive one do not count as running.
         let counted = guard.workers[id].state == WorkerState::Busy(Busy::Running);
