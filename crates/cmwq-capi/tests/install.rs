@@ -39,7 +39,10 @@ fn pkg_config_and_cmake_find_what_was_installed() {
         "export PKG_CONFIG_PATH={}",
         prefix.join("lib/pkgconfig").display()
     );
-    assert!(said.contains(&path), "pkg-config does not look there: {said}");
+    assert!(
+        said.contains(&path),
+        "pkg-config does not look there: {said}"
+    );
     for file in [
         "include/cmwq/linux/workqueue.h",
         "include/cmwq_cq.h",
