@@ -22,7 +22,7 @@ const MAX_REPLY_BYTES: u64 = 256 << 20;
 /// ```
 /// let control = cmwq_control::serve()?; // or another process
 /// let mut client = cmwq_control::Client::connect_to(control.path())?;
-/// println!("process {}: {} queues", client.pid(), client.state()?.queues.len());
+/// println!("process {}: {} engines", client.pid(), client.state()?.engines.len());
 /// # Ok::<(), cmwq_control::ControlError>(())
 /// ```
 #[derive(Debug)]
