@@ -3,10 +3,10 @@
 //! The reader takes a slot for each request, fills it in, and queues the slot's work item. The item is made once, with the
 //! connection, and queued again for each request that gets its slot. The worker that runs it sends the reply and frees the
 //! slot. Short requests for memory or the page cache take less time than the wake-up of a worker:
-//! the reader carries them out itself, unless it has more of them than it keeps up with. So does it with a request that comes alone, while no other
-//! of its client is in work. Neither waits for the client: what its
-//! socket does not take is sent by an item of another queue, so that clients that read slowly use up none of what the queue of
-//! the requests allows at a time.
+//! the reader carries them out itself, unless it has more of them than it keeps up with. It does so
+//! too with a request that comes alone, while no other of its client is in work. Neither waits for
+//! the client: what its socket does not take is sent by an item of another queue, so that clients
+//! that read slowly use up none of what the queue of the requests allows at a time.
 //!
 //! With io_uring the item ends when the transfer is submitted, and is queued again when the transfer is done, as dm-crypt's
 //! items are around the disk. A client that reads no replies fills all slots, and then the reader stops reading from it.

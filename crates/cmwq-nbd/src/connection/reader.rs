@@ -1,4 +1,5 @@
-//! The thread that reads a connection: it queues the requests, and carries out itself those that take less time than the wake-up of a worker.
+//! The thread that reads a connection: it queues the requests, and carries out itself those that
+//! take less time than the wake-up of a worker.
 #![forbid(unsafe_code)]
 
 use std::io;
@@ -17,14 +18,17 @@ use crate::socket::{self, Input};
 
 /// Requests of at most this length are short.
 const SHORT: u32 = 8 << 10;
-/// So many short requests in a row, without a read that empties the socket, are more than the reader keeps up with.
+/// So many short requests in a row, without a read that empties the socket, are more than the
+/// reader keeps up with.
 const KEEPS_UP: usize = SLOTS;
 
-/// If the last request came so soon after the reply to the one before it, the reader polls for the next one.
+/// A request that comes so early after the reply to the one before it comes soon.
 const SOON: Duration = Duration::from_micros(100);
+/// After so many requests that came alone and soon the client seems to have one at a time, and the
+/// reader polls for the next one.
+const FEW: usize = 8;
 /// It polls for so long, less than what the wake-ups of two threads take on a virtual machine.
 const POLL: Duration = Duration::from_micros(30);
-
 /// A write that takes longer than this has waited for the disk: the page cache takes no more.
 const WAITS: Duration = Duration::from_millis(10);
 /// Workers carry out the writes for so long then.
@@ -38,8 +42,8 @@ fn uses_cache(operation: Result<Operation, Error>) -> bool {
     )
 }
 
-/// Whether the queue asks for no particular treatment of its items, as for caller-runs joins: otherwise no reader carries out short
-/// requests. Asked once, when a client connects.
+/// Whether the queue asks for no particular treatment of its items, as for caller-runs joins:
+/// otherwise no reader carries out requests. Asked once, when a client connects.
 fn treats_all_alike(queue: &Workqueue) -> bool {
     let attrs = queue.attrs();
     !attrs.affinity_strict && attrs.cpumask.is_none() && attrs.nice == 0
@@ -60,8 +64,8 @@ pub(super) struct Reader<'a> {
     long: Vec<u16>,
     /// Short requests that were read since the socket was empty.
     in_a_row: usize,
-    /// The last request came soon after the reply to the one before it, which had come alone.
-    comes_soon: bool,
+    /// Requests, one by one, that each came soon after the reply to the one before it.
+    soon_in_a_row: usize,
     /// Requests that the export has not counted yet.
     counted: Requests,
     /// When a write into the page cache has waited for the disk.
@@ -87,7 +91,7 @@ impl<'a> Reader<'a> {
             short: Vec::with_capacity(MAX_BATCH),
             long: Vec::with_capacity(MAX_BATCH),
             in_a_row: 0,
-            comes_soon: false,
+            soon_in_a_row: 0,
             counted: Requests::default(),
             waited: None,
         }
@@ -103,7 +107,7 @@ impl<'a> Reader<'a> {
                 let was_alone = self.carry_out_alone(input);
                 self.dispatch();
                 let since = was_alone.then(Instant::now);
-                if was_alone && self.comes_soon {
+                if was_alone && self.soon_in_a_row >= FEW {
                     self.poll();
                 }
                 match input.fill(self.connection.socket.as_fd()) {
@@ -116,7 +120,8 @@ impl<'a> Reader<'a> {
                     }
                     filled => filled?,
                 }
-                self.comes_soon = since.is_some_and(|since| since.elapsed() < SOON);
+                let came_soon = since.is_some_and(|since| since.elapsed() < SOON);
+                self.soon_in_a_row = if came_soon { self.soon_in_a_row + 1 } else { 0 };
                 continue;
             };
             let Some(request) = Request::parse(&header) else {
@@ -216,7 +221,8 @@ impl<'a> Reader<'a> {
         self.in_a_row <= KEEPS_UP
     }
 
-    /// Carries out a request that came alone, while no other of its client is in work: there is nothing that a worker could do beside it.
+    /// Carries out a request that came alone, while no other of its client is in work: there is
+    /// nothing that a worker could do beside it.
     fn carry_out_alone(&mut self, input: &Input) -> bool {
         let connection = self.connection;
         let parsed = self.short.len() + self.long.len();
@@ -268,8 +274,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Waits a little for the client's next request without sleeping. A client that has one request at a time does not wait for the
-    /// wake-up of this thread then.
+    /// Waits a little for the client's next request without sleeping. A client that has one request
+    /// at a time does not wait for the wake-up of this thread then.
     fn poll(&self) {
         let socket = self.connection.socket.as_fd();
         self.connection.export.as_poller(|| {

@@ -28,7 +28,8 @@ fn items_of(
     let server = Server::start(export.clone(), queues, &endpoint, 4).unwrap();
     let mut client = Client::connect(&dir.file("socket"), false);
     talk(&mut client);
-    // The reader has counted all before it waits for more, and the connection's end waits for the reader.
+    // The reader has counted all before it waits for more, and the connection's end waits for the
+    // reader.
     drop(client);
     let _deadline = Deadline::long("the reader's end");
     while server.clients() > 0 {
