@@ -151,6 +151,7 @@ pub fn touch(address: usize, kind: Access) {
         let ns = vm.rounded(vm.costs.between_ps);
         let ns = vm.computing(cpu, ns);
         vm.cpus[cpu].clock = vm.lines.compute(cpu, ns, vm.now(), &vm.costs);
+        crate::steer::accesses(vm, std::ptr::from_ref(place).addr(), address, kind);
     });
     let took = access_taking(line_at(address), kind);
     with(|vm| {
@@ -164,6 +165,10 @@ pub fn touch(address: usize, kind: Access) {
 /// Sends for the line at an address, which the caller is about to use, and does not wait for it.
 #[inline]
 pub fn prefetch(address: usize, to_write: bool) {
+    if with(|vm| vm.is_steered()) {
+        // It costs something, and no thread can notice more.
+        return;
+    }
     let line = line_at(address);
     visible(u64::from(line.0) << 4 | 14 | u64::from(to_write));
     with(|vm| {
@@ -554,6 +559,28 @@ pub fn idle_for(cpu: usize, now: u64) -> u64 {
         let idles = vm.idle.contains(cpu) && vm.all.contains(cpu) && !vm.cpus[cpu].begins;
         let since = vm.cpus[cpu].idle_since;
         if idles { now.saturating_sub(since) } else { 0 }
+    })
+}
+
+/// What each thread does that has not ended: its name, its state, its CPU.
+#[must_use]
+pub fn threads_text() -> String {
+    with(|vm| {
+        let there = vm.threads.iter().filter(|thread| thread.state != State::Exited);
+        let text = |thread: &crate::thread::Thread| {
+            format!("{} {:?} on {}", thread.name, thread.state, thread.cpu)
+        };
+        there.map(text).collect::<Vec<_>>().join("; ")
+    })
+}
+
+/// Whether a thread whose name begins like this is able to run, and waits for a CPU that another one uses.
+#[must_use]
+pub fn waits_for_cpu(prefix: &str) -> bool {
+    with(|vm| {
+        let waits = |thread: &crate::thread::Thread| thread.state == State::Runnable;
+        let mut threads = vm.threads.iter();
+        threads.any(|thread| waits(thread) && thread.name.starts_with(prefix))
     })
 }
 
