@@ -562,25 +562,16 @@ pub fn idle_for(cpu: usize, now: u64) -> u64 {
     })
 }
 
-/// What each thread does that has not ended: its name, its state, its CPU.
+/// Whether a thread whose name begins with one of these is able to run, and waits for a CPU that another one uses.
 #[must_use]
-pub fn threads_text() -> String {
+pub fn waits_for_cpu(prefixes: &[&str]) -> bool {
     with(|vm| {
-        let there = vm.threads.iter().filter(|thread| thread.state != State::Exited);
-        let text = |thread: &crate::thread::Thread| {
-            format!("{} {:?} on {}", thread.name, thread.state, thread.cpu)
-        };
-        there.map(text).collect::<Vec<_>>().join("; ")
-    })
-}
-
-/// Whether a thread whose name begins like this is able to run, and waits for a CPU that another one uses.
-#[must_use]
-pub fn waits_for_cpu(prefix: &str) -> bool {
-    with(|vm| {
-        let waits = |thread: &crate::thread::Thread| thread.state == State::Runnable;
-        let mut threads = vm.threads.iter();
-        threads.any(|thread| waits(thread) && thread.name.starts_with(prefix))
+        let mut waiting = vm.threads.iter().filter(|t| t.state == State::Runnable);
+        waiting.any(|thread| {
+            prefixes
+                .iter()
+                .any(|prefix| thread.name.starts_with(prefix))
+        })
     })
 }
 
