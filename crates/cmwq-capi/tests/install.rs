@@ -11,7 +11,8 @@ fn install(set: &[(&str, &Path)]) {
     install_with(&[], set);
 }
 
-fn install_with(args: &[&str], set: &[(&str, &Path)]) {
+/// Returns what it printed.
+fn install_with(args: &[&str], set: &[(&str, &Path)]) -> String {
     let mut command = Command::new(crate_dir().join("install"));
     command.args(["--profile", "dev"]).args(args);
     // The folder that cargo test builds in.
@@ -26,14 +27,22 @@ fn install_with(args: &[&str], set: &[(&str, &Path)]) {
     for (name, value) in set {
         command.env(name, value);
     }
-    succeeds(&mut command);
+    succeeds(&mut command)
 }
 
 #[test]
 fn pkg_config_and_cmake_find_what_was_installed() {
     let folder = folder("install");
     let prefix = folder.join("prefix");
-    install(&[("PREFIX", &prefix)]);
+    let said = install_with(&[], &[("PREFIX", &prefix)]);
+    let path = format!(
+        "export PKG_CONFIG_PATH={}",
+        prefix.join("lib/pkgconfig").display()
+    );
+    assert!(
+        said.contains(&path),
+        "pkg-config does not look there: {said}"
+    );
     for file in [
         "include/cmwq/linux/workqueue.h",
         "include/cmwq_cq.h",

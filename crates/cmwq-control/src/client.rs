@@ -16,7 +16,15 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest answer that is read.
 const MAX_REPLY_BYTES: u64 = 256 << 20;
 
-/// A connection to one process.
+/// Asks and changes a process that serves: a connection to its endpoint, from
+/// [`connect`](crate::connect).
+///
+/// ```
+/// let control = cmwq_control::serve()?; // or another process
+/// let mut client = cmwq_control::Client::connect_to(control.path())?;
+/// println!("process {}: {} engines", client.pid(), client.state()?.engines.len());
+/// # Ok::<(), cmwq_control::ControlError>(())
+/// ```
 #[derive(Debug)]
 pub struct Client {
     pid: u32,

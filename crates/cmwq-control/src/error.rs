@@ -5,6 +5,11 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// An error as it travels: `{"errno":"EINVAL","message":"..."}`.
+///
+/// ```
+/// let error = cmwq_control::ControlError::new("EINVAL", "no such scope");
+/// assert_eq!(error.code(), 22);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ControlError {
     /// The name of a Linux error number: the one that the kernel's file would answer with, where there is one.

@@ -80,8 +80,15 @@ impl Drop for Serving {
     }
 }
 
-/// Serves until it is dropped: on the socket `PID.sock` in `$XDG_RUNTIME_DIR/cmwq`, or, where that variable is not set, in
-/// `/tmp/cmwq-UID`.
+/// Serves until it is dropped: on the socket `PID.sock` in `$XDG_RUNTIME_DIR/cmwq`, or, where that
+/// variable is not set, in `/tmp/cmwq-UID`.
+///
+/// ```
+/// let control = cmwq_control::serve()?;
+/// println!("serving at {}", control.path().display());
+/// drop(control); // the endpoint is closed
+/// # Ok::<(), cmwq_control::ControlError>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "the process serves only while it lives"]
 pub struct Control {
@@ -96,7 +103,13 @@ pub struct Control {
     serving: Serving,
 }
 
-/// How to serve.
+/// Chooses where the endpoint is: its folder, and an address for metrics.
+///
+/// ```
+/// let control = cmwq_control::ControlBuilder::new().http(([127, 0, 0, 1], 0).into()).serve()?;
+/// println!("metrics at {:?}", control.http());
+/// # Ok::<(), cmwq_control::ControlError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder does nothing until `serve` is called"]
 pub struct ControlBuilder {

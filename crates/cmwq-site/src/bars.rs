@@ -97,12 +97,32 @@ pub(crate) fn of_peers(table: &Table, column: &str, choice: &Choice) -> Result<V
     Ok(kept)
 }
 
+/// Which columns of a table are drawn.
+pub(crate) struct Columns<'a> {
+    pub(crate) label: &'a str,
+    pub(crate) figure: &'a str,
+    /// Has the least and the greatest value of each row: `41094 to 44768`.
+    pub(crate) range: Option<&'a str>,
+    /// The unit of the figures, for a table that has it in the column's name.
+    pub(crate) unit: Option<&'a str>,
+}
+
 /// The bars of any other table.
-pub(crate) fn of_rows(table: &Table, label: &str, column: &str) -> Result<Vec<Bar>, String> {
-    let [label, value] = [table.column(label)?, table.column(column)?];
+pub(crate) fn of_rows(table: &Table, columns: &Columns<'_>) -> Result<Vec<Bar>, String> {
+    let [label, value] = [table.column(columns.label)?, table.column(columns.figure)?];
+    let range = columns.range.map(|name| table.column(name)).transpose()?;
+    let with_unit = |text: &str| match columns.unit {
+        Some(unit) => figure(&format!("{text} {unit}")),
+        None => figure(text),
+    };
     let rows = table.rows.iter().map(|row| {
         let text = &row[value];
-        let (value, unit) = figure(text)?.ok_or("a bar of nothing")?;
+        let (value, unit) = with_unit(text)?.ok_or("a bar of nothing")?;
+        let spread = match range.and_then(|range| row[range].split_once(" to ")) {
+            Some((least, most)) => with_unit(least)?.zip(with_unit(most)?),
+            None => None,
+        };
+        let is_short = unit == Unit::Nanoseconds && columns.unit.is_none() && text.len() < 6;
         Ok(Bar {
             class: if row[label].starts_with("cmwq") {
                 Class::Ours
@@ -113,8 +133,8 @@ pub(crate) fn of_rows(table: &Table, label: &str, column: &str) -> Result<Vec<Ba
             mode: String::new(),
             value,
             unit,
-            shown: (unit == Unit::Nanoseconds && text.len() < 6).then(|| text.clone()),
-            spread: None,
+            shown: is_short.then(|| text.clone()),
+            spread: spread.map(|(least, most)| (least.0, most.0)),
         })
     });
     rows.collect()
@@ -301,13 +321,37 @@ mod tests {
             "A",
         )
         .unwrap();
-        let bars = of_rows(&table, "pool", "p99").unwrap();
+        let columns = Columns {
+            label: "pool",
+            figure: "p99",
+            range: None,
+            unit: None,
+        };
+        let bars = of_rows(&table, &columns).unwrap();
         assert_eq!(bars[0].class, Class::Ours);
         let html = draw(&bars, "p99");
         assert!(
             html.contains(">31 ms<") && html.contains(">1.23\u{202f}s<") && html.contains(">b<"),
             "{html}"
         );
+    }
+
+    #[test]
+    fn a_table_may_have_ranges_and_its_unit_in_the_name_of_the_column() {
+        let table = below_heading(
+            "# A\n| way | CPU µs | range |\n|---|---|---|\n| cmwq | 1009 | 900 to 1100 |\n",
+            "A",
+        )
+        .unwrap();
+        let columns = Columns {
+            label: "way",
+            figure: "CPU µs",
+            range: Some("range"),
+            unit: Some("µs"),
+        };
+        let bars = of_rows(&table, &columns).unwrap();
+        assert_eq!(bars[0].spread, Some((900e3, 1100e3)));
+        assert!(draw(&bars, "CPU").contains(">1.01\u{202f}ms<"));
     }
 
     #[test]

@@ -1,8 +1,10 @@
-//! Writes docs/site/index.html from the tables of docs/lab. Run by `scripts/site`.
+//! Writes docs/site/index.html and docs/service.svg from the tables of docs/lab. Run by
+//! `scripts/site`.
 
 mod bars;
 mod prose;
 mod ratios;
+mod service;
 mod tables;
 mod template;
 
@@ -33,27 +35,36 @@ fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
-/// The whole page.
-fn render() -> Result<String, String> {
+/// The files that are written, below docs, and their contents.
+fn files() -> Result<[(&'static str, String); 2], String> {
+    let lab = docs().join("lab");
     let page = TEMPLATE.replace("/* style */\n", STYLE);
-    template::expand(&page, &docs().join("lab"))
+    Ok([
+        ("site/index.html", template::expand(&page, &lab)?),
+        ("service.svg", service::chart(&lab)?),
+    ])
 }
 
 fn write() -> Result<(), String> {
-    let path = docs().join("site/index.html");
-    std::fs::write(&path, render()?).map_err(|error| format!("{}: {error}", path.display()))?;
-    println!("docs/site/index.html");
+    for (name, contents) in files()? {
+        let path = docs().join(name);
+        std::fs::write(&path, contents).map_err(|error| format!("{}: {error}", path.display()))?;
+        println!("docs/{name}");
+    }
     Ok(())
 }
 
-/// Whether the page that is there is what would be written.
+/// Whether the files that are there are what would be written.
 fn check() -> Result<(), String> {
-    let path = docs().join("site/index.html");
-    let there =
-        std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    if there == render()? {
-        Ok(())
-    } else {
-        Err("docs/site/index.html is not what docs/lab says: run scripts/site".to_owned())
+    for (name, contents) in files()? {
+        let path = docs().join(name);
+        let there = std::fs::read_to_string(&path)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        if there != contents {
+            return Err(format!(
+                "docs/{name} is not what docs/lab says: run scripts/site"
+            ));
+        }
     }
+    Ok(())
 }

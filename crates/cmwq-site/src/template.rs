@@ -1,7 +1,7 @@
 //! The page's text, with instructions in comments where figures go: `<!-- @NAME key="value" … -->`. What stands below the first
 //! line of such a comment is its body.
 
-use crate::bars::{self, Choice, escape};
+use crate::bars::{self, Choice, Columns, escape};
 use crate::prose;
 use crate::ratios::{self, Ratio};
 use crate::tables::{self, Table};
@@ -87,7 +87,13 @@ fn instruct(instruction: &str, lab: &Path) -> Result<String, String> {
         "loop" => in_loop(&given, lab),
         "bars" => {
             let table = chosen(&given, lab)?;
-            let bars = bars::of_rows(&table, given.get("label")?, given.get("figure")?)?;
+            let columns = Columns {
+                label: given.get("label")?,
+                figure: given.get("figure")?,
+                range: given.0.get("range").copied(),
+                unit: given.0.get("unit").copied(),
+            };
+            let bars = bars::of_rows(&table, &columns)?;
             Ok(bars::draw(&bars, given.get("title")?))
         }
         "peers" => {

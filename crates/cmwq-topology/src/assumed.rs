@@ -2,7 +2,18 @@
 
 use std::fmt;
 
-/// A fact that a sysfs tree or a synthetic description does not give, and the substitute that is assumed. One line of text.
+/// A fact that a sysfs tree or a synthetic description does not give, and the substitute that is
+/// assumed. One line of text.
+///
+/// ```
+/// use cmwq_topology::Topology;
+///
+/// let machine = Topology::from_synthetic("l3:2 core:4 pu:2")?; // 16 CPUs
+/// for assumption in machine.assumed() {
+///     println!("{assumption}");
+/// }
+/// # Ok::<(), cmwq_topology::TopologyError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Assumption {
@@ -19,6 +30,12 @@ pub enum Assumption {
 }
 
 /// What stands for a last-level cache. CPUs for which this is unknown use the next one.
+///
+/// ```
+/// use cmwq_topology::{Assumption, Substitute};
+///
+/// println!("{}", Assumption::Caches(Substitute::Package));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Substitute {

@@ -6,8 +6,15 @@ use std::{fmt, io};
 /// Longest piece of a bad value that an error message repeats, in characters.
 const SHOWN_CHARS: usize = 60;
 
-/// Why a [`Topology`](super::Topology) could not be made. Displays as one line without a final period: the value or file at fault, and what
-/// is valid.
+/// Says why a [`Topology`](super::Topology) could not be made. Displays as one line without a final
+/// period: the value or file at fault, and what is valid.
+///
+/// ```
+/// use cmwq_topology::Topology;
+///
+/// let error = Topology::from_synthetic("moons:3").unwrap_err();
+/// println!("{error}");
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TopologyError {

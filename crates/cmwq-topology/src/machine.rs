@@ -17,7 +17,16 @@ pub(crate) const REAL_SYSFS: &str = "/sys";
 
 static NO_CPUS: CpuSet = CpuSet::new();
 
-/// A machine: its CPUs, and which of them share a core, a last-level cache (LLC), a NUMA node and a package. Immutable.
+/// A machine: its CPUs, and which of them share a core, a last-level cache (LLC), a NUMA node and a
+/// package. Immutable.
+///
+/// ```
+/// use cmwq_topology::Topology;
+///
+/// let machine = Topology::detect()?;
+/// println!("CPUs {}, {} NUMA nodes", machine.cpus(), machine.nodes().len());
+/// # Ok::<(), cmwq_topology::TopologyError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
     pub(crate) injected: bool,

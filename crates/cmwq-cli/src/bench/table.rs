@@ -24,10 +24,10 @@ pub(super) fn head(
     );
     if calibrated {
         text += match items <= LEAST_ITEMS {
-            true => "items: calibrated; so few, so many runs may still take more than 15 s",
-            false => "items: calibrated so that all ends within about 15 s",
+            true => "number of items: the least; so many runs may still take more than 15 s",
+            false => "number of items: chosen so that all runs together take about 15 s",
         };
-        text += "; published: --items 50000\n";
+        text += "; the published runs had --items 50000\n";
     }
     text
 }
@@ -227,11 +227,11 @@ mod tests {
         assert_eq!(
             text,
             "A machine\n1 issuer, 12,000 items each, 3 runs, non-strict\n\
-             items: calibrated so that all ends within about 15 s; published: --items 50000\n"
+             number of items: chosen so that all runs together take about 15 s; the published runs had --items 50000\n"
         );
         let text = head("A machine", 1, LEAST_ITEMS, true, 9_999, false);
         let said =
-            "items: calibrated; so few, so many runs may still take more than 15 s; published";
+            "number of items: the least; so many runs may still take more than 15 s; the published";
         assert!(text.lines().any(|line| line.starts_with(said)), "{text}");
     }
 }

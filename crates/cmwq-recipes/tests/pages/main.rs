@@ -154,19 +154,6 @@ fn decisions_have_a_state() {
     assert!(decisions > 0);
 }
 
-#[test]
-fn the_chart_is_what_its_data_say() {
-    let chart = std::process::Command::new(root().join("scripts/peers-chart"))
-        .output()
-        .expect("the script runs");
-    assert!(chart.status.success(), "{chart:?}");
-    let there = fs::read(root().join("docs/peers.svg")).expect("the chart");
-    assert!(
-        chart.stdout == there,
-        "docs/peers.svg is not what scripts/peers-chart makes of its data"
-    );
-}
-
 /// The picture in docs/architecture.md has the layers that `crates/cmwq/tests/layers.rs` checks, in their order.
 #[test]
 fn the_picture_has_the_layers() {

@@ -2,7 +2,19 @@
 
 use crate::machine::Topology;
 
-/// What two CPUs share at the nearest, from near to far. Shards are not part of it: see [`Pods`](super::Pods).
+/// Tells what two CPUs share at the nearest, from near to far. Shards are not part of it: see
+/// [`Pods`](super::Pods).
+///
+/// ```
+/// use cmwq_topology::Topology;
+///
+/// let machine = Topology::from_synthetic("l3:2 core:4 pu:2")?; // 16 CPUs
+/// use cmwq_topology::affinity::{Distance, distance};
+///
+/// assert_eq!(distance(&machine, 0, 1), Distance::SameCore);
+/// assert!(distance(&machine, 0, 2) < distance(&machine, 0, 8));
+/// # Ok::<(), cmwq_topology::TopologyError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Distance {
     /// They are the same CPU.

@@ -6,6 +6,17 @@ use crate::machine::Topology;
 use std::collections::BTreeMap;
 
 /// The CPUs that share a worker pool under one affinity scope.
+///
+/// ```
+/// use cmwq_topology::Topology;
+///
+/// let machine = Topology::from_synthetic("l3:2 core:4 pu:2")?; // 16 CPUs
+/// use cmwq_topology::affinity::{AffinityScope, Pods};
+///
+/// let pods = Pods::build(&machine, AffinityScope::Cache, 8);
+/// assert_eq!(pods.pods()[1].cpus.to_string(), "8-15");
+/// # Ok::<(), cmwq_topology::TopologyError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
     /// The CPUs; never empty.

@@ -16,7 +16,17 @@ macro_rules! affinity_scopes {
         $(#[$first_doc:meta])* $first:ident = $first_number:literal, $first_name:literal, $first_rule:expr;
         $($(#[$doc:meta])* $scope:ident = $number:literal, $name:literal, $rule:expr;)*
     ) => {
-        /// The rule that cuts a machine into pods. In the kernel's index order, with the kernel's names.
+        /// The rule that cuts a machine into pods. In the kernel's index order, with the kernel's
+        /// names.
+        ///
+        /// ```
+        /// use cmwq_topology::affinity::AffinityScope;
+        ///
+        /// let scope: AffinityScope = "cache_shard".parse()?;
+        /// assert_eq!(scope, AffinityScope::CacheShard);
+        /// assert_eq!(scope.name(), "cache_shard");
+        /// # Ok::<(), cmwq_topology::affinity::UnknownScope>(())
+        /// ```
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum AffinityScope {
@@ -160,7 +170,15 @@ impl FromStr for AffinityScope {
     }
 }
 
-/// A text that is not the name of an affinity scope.
+/// Says that a text is not the name of an affinity scope.
+///
+/// ```
+/// use cmwq_topology::affinity::AffinityScope;
+///
+/// let error = "moon".parse::<AffinityScope>().unwrap_err();
+/// assert_eq!(error.value, "moon");
+/// println!("{error}");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownScope {
     /// The text, as given.

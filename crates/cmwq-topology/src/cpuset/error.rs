@@ -7,7 +7,14 @@ use std::fmt;
 /// causing a large allocation.
 pub const MAX_CPUS: usize = 8192;
 
-/// Why a text is not a set of CPUs.
+/// Says why a text is not a set of CPUs.
+///
+/// ```
+/// use cmwq_topology::CpuSet;
+///
+/// let error = "3-1".parse::<CpuSet>().unwrap_err();
+/// println!("{error}");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CpuSetError {

@@ -316,6 +316,14 @@ impl<'a> IntoIterator for &'a CpuSet {
 }
 
 /// The members of a [`CpuSet`] in ascending order; made by [`CpuSet::iter`].
+///
+/// ```
+/// use cmwq_topology::CpuSet;
+///
+/// let cpus: CpuSet = "0-1,4".parse()?;
+/// assert_eq!(cpus.iter().collect::<Vec<_>>(), [0, 1, 4]);
+/// # Ok::<(), cmwq_topology::CpuSetError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Iter<'a> {
     words: &'a [u64],

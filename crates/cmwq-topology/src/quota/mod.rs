@@ -29,6 +29,13 @@ use std::path::{Path, PathBuf};
 const DEFAULT_PERIOD_US: u64 = 100_000;
 
 /// The CPU quota of one group.
+///
+/// ```
+/// use cmwq_topology::GroupLimit;
+///
+/// let limit = GroupLimit { group: "/".into(), quota_us: 150_000, period_us: 100_000 };
+/// assert_eq!((limit.cpus(), limit.threads()), (1.5, 2));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupLimit {
     /// The group's folder, as the process sees it.
@@ -39,7 +46,13 @@ pub struct GroupLimit {
     pub period_us: u64,
 }
 
-/// How often a group was throttled because its quota was used up.
+/// Tells how often a group was throttled because its quota was used up.
+///
+/// ```
+/// if let Some(throttling) = cmwq_topology::CpuQuota::detect().throttling() {
+///     println!("{} periods", throttling.nr_periods);
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Throttling {
     /// Periods in which the group ran.
@@ -50,7 +63,16 @@ pub struct Throttling {
     pub throttled_us: u64,
 }
 
-/// The CPU quota of the process, from all its visible groups.
+/// Tells how much CPU time the control groups of the process allow.
+///
+/// ```
+/// use cmwq_topology::CpuQuota;
+///
+/// match CpuQuota::detect().limit() {
+///     Some(limit) => println!("{} CPUs", limit.cpus()),
+///     None => println!("no quota"),
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuQuota {
     limit: Option<GroupLimit>,
@@ -164,8 +186,13 @@ impl From<GroupLimit> for CpuQuota {
     }
 }
 
-/// Reads the quota again and again, and looks for the groups only when the process is in others than before, or
-/// none had a limit.
+/// Reads the quota again and again, and looks for the groups only when the process is in others
+/// than before, or none had a limit.
+///
+/// ```
+/// let mut quota = cmwq_topology::FollowedQuota::default();
+/// println!("{:?}", quota.read().limit());
+/// ```
 #[derive(Debug, Default)]
 pub struct FollowedQuota {
     /// The groups if one has a limit, and the file that named them.

@@ -78,7 +78,7 @@ pub(crate) struct EngineCore {
 
 /// What the engine needs of its workqueues.
 pub(crate) trait Queue: Send + Sync {
-    /// Its identity, for comparing only.
+    /// The identity of the workqueue, for comparing only.
     fn id(&self) -> usize;
     fn name(&self) -> &str;
     /// For the front end, which knows the concrete type.
@@ -93,8 +93,10 @@ pub(crate) trait Queue: Send + Sync {
     fn is_freezing(&self) -> bool;
 }
 
-/// What the pools of a group have in common: nice level, CPUs, settings of their threads. These by their address, since an entry whose pools are gone is
-/// removed under the table's lock, where no destructor of the program's may run. A group that exists has pools, which keep the address from being reused.
+/// What the pools of a group have in common: nice level, CPUs, and the settings of their threads.
+/// These by their address, since an entry whose pools are gone is removed under the table's lock,
+/// where no destructor of the program's may run. A group that exists has pools, which keep the
+/// address from being reused.
 pub(in crate::engine) type GroupName = (i32, CpuSet, Option<usize>);
 
 #[derive(Default)]

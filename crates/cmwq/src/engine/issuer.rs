@@ -7,7 +7,18 @@ use crate::sys::thread;
 use crate::topology::CpuSet;
 use std::marker::PhantomData;
 
-/// While it lives, the calling thread is bound to one CPU and queues from it.
+/// Keeps the calling thread on one CPU, from which it queues, as long as the guard exists: see
+/// [`Engine::become_issuer`].
+///
+/// ```
+/// let engine = cmwq::Engine::global()?;
+/// let queue = engine.workqueue("io").build()?;
+/// let cpu = engine.usable_cpus().iter().next().expect("there is one");
+/// let guard = engine.become_issuer(cpu)?;
+/// queue.spawn(|| ()).join()?; // queued from that CPU
+/// drop(guard); // the thread may use its other CPUs again
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "the thread is an issuer of the CPU only while the guard lives"]
 pub struct IssuerGuard {
     before: Option<CpuSet>,

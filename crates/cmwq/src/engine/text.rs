@@ -8,7 +8,18 @@ use std::time::Duration;
 /// A setter of a `T` by text.
 pub(crate) type SetText<T> = fn(&T, &str) -> Result<(), TextError>;
 
-/// The kernel's error numbers that its files return.
+/// Says by which of the kernel's error numbers a text was refused, for tools that behave as its
+/// files do.
+///
+/// ```
+/// use cmwq::observe::Errno;
+///
+/// let engine = cmwq::Engine::global()?;
+/// let error = engine.set_parameter("no_such_parameter", "1").unwrap_err();
+/// assert_eq!(error.errno, Errno::NoEnt);
+/// assert_eq!(error.errno.name(), "ENOENT");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Errno {
@@ -48,7 +59,15 @@ impl Errno {
     }
 }
 
-/// Why a text was refused: the error number that the kernel's file returns, and a line that says what is allowed.
+/// Says why a text was refused: the error number that the kernel's file returns, and a line that
+/// says what is allowed.
+///
+/// ```
+/// let engine = cmwq::Engine::global()?;
+/// let error = engine.set_parameter("default_affinity_scope", "moon").unwrap_err();
+/// println!("{} {}", error.errno.name(), error.message);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextError {
     /// What the kernel's file returns.

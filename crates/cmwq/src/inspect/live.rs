@@ -8,8 +8,20 @@ use crate::workqueue::{ConcurrencyGroup, GroupState, WorkqueueAttrs, WorkqueueKi
 use std::fmt;
 use std::sync::Arc;
 
-/// A workqueue that another part of the program owns. It does not keep the queue from being destroyed: reading a destroyed queue gives its
-/// last values, and changing it does nothing.
+/// Shows and changes a workqueue that another part of the program owns. It does not keep the queue
+/// from being destroyed: reading a destroyed queue gives its last values, and changing it does
+/// nothing.
+///
+/// ```
+/// let queue = cmwq::Workqueue::builder("io").build()?;
+/// queue.spawn(|| ()).join()?;
+/// let engine = cmwq::Engine::global()?;
+/// let queues = engine.live_queues();
+/// let live = queues.iter().find(|live| live.name() == "io").expect("it exists");
+/// live.set_attribute("max_active", "16")?;
+/// assert_eq!(queue.max_active(), 16);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct LiveQueue {
     pub(super) core: Arc<WqCore>,

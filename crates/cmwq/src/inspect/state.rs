@@ -8,7 +8,18 @@ use crate::workqueue::GroupState;
 use crate::workqueue::{WorkqueueAttrs, WorkqueueKind};
 use cmwq_topology::affinity::AffinityScope;
 
-/// One workqueue.
+/// The state of one workqueue at one moment, from
+/// [`Engine::queue_states`](crate::Engine::queue_states).
+///
+/// ```
+/// let queue = cmwq::Workqueue::builder("io").build()?;
+/// queue.spawn(|| ()).join()?;
+/// let engine = cmwq::Engine::global()?;
+/// let states = engine.queue_states();
+/// let state = states.iter().find(|state| state.name == "io").expect("it exists");
+/// println!("{}: at most {} active, {} ended", state.name, state.max_active, state.stats.completed);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct QueueState {
@@ -49,9 +60,21 @@ pub struct QueueState {
     pub enqueue: LatencyHistogram,
 }
 
-/// How long items of a queue wait and run. They are always measured, for a sample of the items: one for each pool that runs them and every two
-/// milliseconds (or tick of the system's coarse clock, up to four), so nearly all items of a queue that is used up to some hundred times a
-/// second. Items that a thread spawned and joined at once, and ran itself, are left out. A change of the attributes drops what the old pools have measured.
+/// Tells how long items of a queue wait and run: a part of a [`QueueState`]. They are always
+/// measured, for a sample of the items: one for each pool that runs them and every two milliseconds
+/// (or tick of the system's coarse clock, up to four), so nearly all items of a queue that is used
+/// up to some hundred times a second. Items that a thread spawned and joined at once, and ran
+/// itself, are left out. A change of the attributes drops what the old pools have measured.
+///
+/// ```
+/// let queue = cmwq::Workqueue::builder("io").build()?;
+/// queue.spawn(|| ()).join()?;
+/// let engine = cmwq::Engine::global()?;
+/// let states = engine.queue_states();
+/// let state = states.iter().find(|state| state.name == "io").expect("it exists");
+/// println!("{} waits and {} runs were measured", state.times.wait.count(), state.times.run.count());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct QueueTimes {
@@ -65,7 +88,16 @@ pub struct QueueTimes {
     pub longest_running_ns: Option<u64>,
 }
 
-/// The bound on how many items of a queue wait.
+/// How many items of a queue with a [bound](crate::WorkqueueBuilder::max_waiting) wait, and how
+/// many may: a part of a [`QueueState`].
+///
+/// ```
+/// let queue = cmwq::Workqueue::builder("requests").max_waiting(100).build()?;
+/// let states = cmwq::Engine::global()?.queue_states();
+/// let state = states.iter().find(|state| state.name == "requests").expect("it exists");
+/// assert_eq!(state.room.as_ref().expect("it is bounded").max_waiting, 100);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RoomState {
@@ -75,7 +107,19 @@ pub struct RoomState {
     pub max_waiting: usize,
 }
 
-/// One queue's share of one pool: a pool workqueue.
+/// What one queue has in one pool: a part of a [`QueueState`].
+///
+/// ```
+/// let queue = cmwq::Workqueue::builder("io").build()?;
+/// queue.spawn(|| ()).join()?;
+/// let engine = cmwq::Engine::global()?;
+/// let states = engine.queue_states();
+/// let state = states.iter().find(|state| state.name == "io").expect("it exists");
+/// for part in &state.pwqs {
+///     println!("pool {}: {} active, {} waiting for a place", part.pool, part.active, part.inactive);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PwqState {
@@ -89,7 +133,19 @@ pub struct PwqState {
     pub retired: bool,
 }
 
-/// One node's share of a queue's limit.
+/// How much of a queue's limit one NUMA node has, and uses: a part of a [`QueueState`].
+///
+/// ```
+/// let queue = cmwq::Workqueue::builder("io").build()?;
+/// queue.spawn(|| ()).join()?;
+/// let engine = cmwq::Engine::global()?;
+/// let states = engine.queue_states();
+/// let state = states.iter().find(|state| state.name == "io").expect("it exists");
+/// for node in &state.nodes {
+///     println!("{} of {} items are active", node.active, node.max_active);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeState {
@@ -101,7 +157,16 @@ pub struct NodeState {
     pub max_active: usize,
 }
 
-/// A queue's rescuer.
+/// The reserve thread of a queue built with [`mem_reclaim`](crate::WorkqueueBuilder::mem_reclaim):
+/// a part of a [`QueueState`].
+///
+/// ```
+/// let queue = cmwq::Workqueue::builder("writeback").mem_reclaim().build()?;
+/// let states = cmwq::Engine::global()?.queue_states();
+/// let state = states.iter().find(|state| state.name == "writeback").expect("it exists");
+/// println!("the rescuer is thread {}", state.rescuer.as_ref().expect("it has one").tid);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RescuerState {
@@ -111,7 +176,14 @@ pub struct RescuerState {
     pub cpus: CpuSet,
 }
 
-/// The pods of one affinity scope.
+/// The pods of one affinity scope, from [`Engine::scope_states`](crate::Engine::scope_states).
+///
+/// ```
+/// for scope in cmwq::Engine::global()?.scope_states() {
+///     println!("{:?}", scope.scope);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ScopeState {

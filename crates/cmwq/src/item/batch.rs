@@ -1,9 +1,10 @@
 //! Items that one worker has claimed at once, to run them one after the other without the pool's lock. See `pool/run/batch.rs` for
 //! when and why. Items of a chunk stay where they are; the batch only counts them.
 //!
-//! One word counts the items that the worker has begun. The lock holder may close the batch; from then on the worker begins no more of them.
-//! Every change of the word is one read-modify-write, so of the worker's next step and the closing one comes first, and the other sees it:
-//! each item is either begun by the worker or given back by the closer, never both.
+//! One word counts the items that the worker has begun. The lock holder may close the batch; from
+//! then on the worker begins no more of them. Every change of the word is one read-modify-write, so
+//! either the worker's next step or the closing comes first, and the later one sees the earlier.
+//! Each item is therefore either begun by the worker or given back by the closer, never both.
 
 use super::raw::{Pending, RawWork, WorkFn};
 use crate::sys::atomic::{AtomicU32, Ordering};
@@ -22,7 +23,8 @@ pub(crate) struct Batch {
     items: [Guarded<Option<BatchEntry>>; MOST],
 }
 
-/// An item, and its function: once the item has begun its memory may be freed.
+/// An item and its function. The function is copied because the item's memory may be freed once the
+/// item has begun.
 #[derive(Clone, Copy)]
 struct BatchEntry {
     item: NonNull<RawWork>,
@@ -76,7 +78,7 @@ impl Batch {
     /// Called under the lock: closes the batch. Returns how many items have begun; the caller takes the others.
     #[inline]
     pub(crate) fn close(&self) -> usize {
-        // Acquire: what the items did that have ended.
+        // Acquire: the closer sees what the ended items did.
         let begun = self.begun.fetch_or(CLOSED, Ordering::Acquire);
         debug_assert_eq!(begun & CLOSED, 0, "it is closed once");
         begun as usize

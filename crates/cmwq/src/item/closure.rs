@@ -15,7 +15,8 @@ pub(in crate::item) type Payload = [MaybeUninit<u64>; 3];
 
 /// The operations on closures of one type.
 struct Kind {
-    /// The function that names the type, as it does when the closure is an item.
+    /// The function that stands for the type in reports: the work function that the closure would
+    /// have as an item.
     func: WorkFn,
     /// Calls one.
     ///
@@ -29,12 +30,13 @@ struct Kind {
     boxed: unsafe fn(&Payload) -> NonNull<RawWork>,
 }
 
-/// The bytes of a small closure, and its kind. It is not dropped by itself: its owner uses it, once.
+/// The bytes of a small closure, and its kind. Dropping this value does not drop the closure: its
+/// owner uses it exactly once.
 #[must_use = "a closure that is not used is lost"]
 pub(crate) struct Small {
     payload: Payload,
     kind: &'static Kind,
-    /// Where it lay when it was taken out of a chunk: this names it while it runs.
+    /// The address at which it lay in its chunk; reports know it by this address while it runs.
     address: usize,
 }
 
@@ -154,7 +156,8 @@ impl Small {
         })
     }
 
-    /// A copy of `func`, as a closure that drops what `func` returns, if it fits. The caller may use one of the two.
+    /// A copy of `func` that drops what `func` returns, if it is small enough. Only one of the two
+    /// may be used.
     ///
     /// # Safety
     /// The other one is not used, and not dropped.

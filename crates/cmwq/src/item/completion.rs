@@ -3,27 +3,30 @@
 use crate::sys::atomic::{AtomicU32, Ordering};
 
 const OPEN: u32 = 0;
-/// A thread sleeps.
+/// The bit that is set while a thread sleeps on the word.
 const AWAITED: u32 = 1;
-/// A waker is registered beside the completion.
+/// The bit that is set if a waker is registered beside the completion.
 const POLLED: u32 = 2;
-/// One waiter may continue.
+/// One step of the number of waiters that may continue.
 const ONE: u32 = 4;
-/// Every waiter may continue, for ever.
+/// The bit that is set when every waiter may continue, for ever.
 const ALL: u32 = 1 << 31;
 
 /// An event that one thread signals and others wait for: the kernel's completion.
 ///
-/// [`complete`](Completion::complete) lets every waiter continue, whether it comes before or after, until the completion is
-/// [`reinit`](Completion::reinit)ialised. [`complete_one`](Completion::complete_one) lets one waiter continue, and counts: as many waits return
-/// as there were calls, up to 2^29 - 1 that no thread has waited for: one more, and every waiter may continue. Neither makes a system call when no thread waits. What the completing thread did before is visible to a thread after
-/// its `wait`.
+/// [`complete`](Completion::complete) lets every waiter continue, whether it comes before or after,
+/// until the completion is [`reinit`](Completion::reinit)ialised.
+/// [`complete_one`](Completion::complete_one) lets one waiter continue, and counts: as many waits
+/// return as there were calls. Up to 2^29 - 1 calls are kept that no thread has waited for; after
+/// one more, every waiter may continue. Neither makes a system call when no thread waits. What the
+/// completing thread did before is visible to a thread after its `wait`.
 ///
 /// All-zero memory is a completion that is not done: 4 bytes, aligned to 4.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct Completion {
-    /// AWAITED; POLLED; ALL; between POLLED and ALL, how many may continue.
+    /// The bits [`AWAITED`], [`POLLED`] and [`ALL`]. The bits between the last two count how many
+    /// waiters may continue.
     state: AtomicU32,
 }
 
@@ -54,9 +57,11 @@ impl Completion {
         // After the swap a waiter may continue and free the completion: only its address may be used for the wake-up, and waking
         // a freed word is harmless (the system looks up a private futex by its address alone).
         let state: *const AtomicU32 = &self.state;
-        // Release: what the caller did before. Acquire: what was left for it before the mark.
+        // Release: waiters see what the caller did before. Acquire: the caller sees what was left
+        // for it before the mark.
         let before = self.state.swap(ALL, Ordering::AcqRel);
-        // No thread sleeps on the word of a completion that is only polled: a wake-up would be a system call for nothing.
+        // No thread sleeps on the word of a completion that is only polled, so the system call of a
+        // wake-up would be in vain.
         if before & AWAITED != 0 {
             wake(state);
         }
@@ -66,8 +71,9 @@ impl Completion {
     /// Makes it done for one more waiter; `wake` wakes those that sleep on its word.
     pub(crate) fn complete_one_by(&self, wake: impl FnOnce(*const AtomicU32)) {
         let state: *const AtomicU32 = &self.state;
-        // A woken thread that finds nothing left sets AWAITED again.
-        // Release: what the caller did before. It reads nothing that others left: a waiter sees what all who counted up have released.
+        // A woken thread that finds nothing left sets AWAITED again. Release: the waiter sees what
+        // the caller did before. Acquire is not needed here, since the caller reads nothing that
+        // others left; a waiter sees what all threads that counted up have released.
         let step = |now: u32| (now < ALL).then_some((now & !AWAITED) + ONE);
         let before = self
             .state
@@ -82,7 +88,8 @@ impl Completion {
         &self.state
     }
 
-    /// Marks that a waker is registered, which the completer finds. `false`: it is done. Only for a completion that is completed for all.
+    /// Marks that a waker is registered, so that the completing thread calls it. Returns `false` if
+    /// the completion is done. Only for a completion that is completed for all waiters.
     pub(crate) fn mark_polled(&self) -> bool {
         // Always a write, never a mere load: so it comes before the completing exchange, which then sees it, and what was left
         // for the completer (release); or after it, and sees that (acquire).
@@ -110,10 +117,11 @@ impl Completion {
         now >= ALL
     }
 
-    /// Marks that a thread sleeps, and returns the value of the word that it sleeps on. `None`: the caller may continue.
+    /// Marks that a thread is about to sleep, and returns the value of the word to sleep on.
+    /// Returns `None` if the caller may continue.
     pub(crate) fn mark_awaited(&self) -> Option<u32> {
-        // Relaxed: publishes nothing, and a caller that may continue has seen the completer's value: its next `try_wait` finds that or a later one,
-        // and acquires it.
+        // Relaxed: this publishes nothing. A caller that may continue has seen the completing
+        // thread's value, so its next `try_wait` finds that value or a later one, and acquires it.
         let mark = |now: u32| (now < ONE).then_some(now | AWAITED);
         let before = self
             .state

@@ -1,7 +1,8 @@
 //! A slot for one item that belongs to one thread, until another thread closes it. `pool/queue/caller_slot.rs` says what it is for.
 //!
-//! One word: the address of the item, or that the slot is empty, that the item runs, or that the slot is closed. Every change is one exchange,
-//! so of the thread's next step and a closing one comes first, and the other sees it.
+//! The slot is one word. It holds the address of the item, or says that the slot is empty, that its
+//! item runs, or that it is closed. Every change is one exchange, so either the thread's next step
+//! or the closing comes first, and the later one sees the earlier.
 
 use super::raw::{Pending, RawWork};
 use crate::sys::atomic::{AtomicPtr, Ordering};
@@ -35,7 +36,8 @@ impl ItemSlot {
         }
     }
 
-    /// Called by its thread: puts an item there. Gives it back if the slot is not open and empty.
+    /// Called by its thread: puts an item into the slot. Returns the item if the slot is not open
+    /// and empty.
     #[inline]
     pub(crate) fn put(&self, item: Pending) -> Result<(), Pending> {
         let item = item.into_raw();
@@ -76,8 +78,9 @@ impl ItemSlot {
     /// Called by its thread: the item that was taken has run. `false`: the slot was closed meanwhile.
     #[inline]
     pub(crate) fn end(&self) -> bool {
-        // Release: a later closer sees what the item did. Relaxed: a thread that finds it closed takes the pool's lock next, which the closer holds
-        // while it closes. The closer's holding cannot come after that of this thread, who has read what is written in it.
+        // Release: a later closer sees what the item did. Relaxed on failure: a thread that finds
+        // the slot closed takes the pool's lock next. The closer held that lock while it closed the
+        // slot, and earlier than this thread, which has already read what the closer wrote.
         self.state
             .compare_exchange(
                 without_provenance_mut(RUNNING),
@@ -97,8 +100,8 @@ impl ItemSlot {
                 RUNNING => RUNNING_CLOSED,
                 _ => CLOSED,
             };
-            // Acquire: the item, or what the last one did. It releases nothing: the end of a run reads what the closer leaves for it under the pool's
-            // lock.
+            // Acquire: the closer sees the item, or what the last item did. No release is needed:
+            // what the closer leaves for the end of a run is read under the pool's lock.
             match self.state.compare_exchange(
                 state,
                 without_provenance_mut(next),

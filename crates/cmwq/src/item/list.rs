@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 /// An intrusive list. It owns every item on it, as the [`Pending`] that was pushed, and notes in each item that it is on this list.
 pub(crate) struct List {
-    /// What it notes: which list of a pool, of a pool workqueue or of a run this is.
+    /// What it notes in its items: which list of a pool, a pool workqueue or a run this is.
     kind: ListKind,
     first: Option<NonNull<RawWork>>,
     last: Option<NonNull<RawWork>>,
@@ -130,8 +130,9 @@ impl List {
         self.nodes().map(|item| unsafe { item.as_ref() })
     }
 
-    /// The address and the function of each item, and 1. For closures that are [left in a chunk](Part::park): the address of the first, their function, and
-    /// how many there are.
+    /// For each entry its address, its function and a count. The count is 1 for an item. For
+    /// closures that are [left in a chunk](Part::park) it is their number, and the address is that
+    /// of the first.
     pub(crate) fn names(&self) -> impl Iterator<Item = (usize, Option<WorkFn>, usize)> {
         // SAFETY: the list owns its items, and it is borrowed.
         self.nodes().map(|item| unsafe { Part::names_of(item) })
@@ -149,9 +150,10 @@ impl List {
         })
     }
 
-    /// Removes the oldest item of pool workqueue `pwq` that a search for it has not passed yet, and failing that the oldest one. A search
-    /// continues where the last one for the same pool workqueue ended, so that a list full of other items is not walked again for every item. `None`: none
-    /// was found, `most` items further on; the next call continues from there.
+    /// Removes an item of pool workqueue `pwq`: the oldest one behind the place where the last
+    /// search for this pool workqueue ended, or, if there is none, the oldest one. So a list full
+    /// of other items is not walked again for every item. Returns `None` if none was found among
+    /// `most` items; the next call continues from there.
     pub(crate) fn take_next_of(&mut self, pwq: u32, most: usize) -> Option<Pending> {
         let own = self.cursors.iter().position(|&(of, _)| of == pwq);
         let mut next = own.map(|own| self.cursors.swap_remove(own).1);
@@ -187,7 +189,7 @@ impl List {
         unsafe {
             let location = item.as_ref().location();
             item.as_ref().set_location(location.on_list(ListKind::None));
-            // Nothing that a later owner could mistake for the number of a batch.
+            // Clears what a later owner could mistake for the number of a batch.
             link::set_prev(item, None);
             Pending::from_raw(item)
         }

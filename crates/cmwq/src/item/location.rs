@@ -1,13 +1,14 @@
 //! Where an item is, packed in one word of the item.
 //!
-//! Pool, pool workqueue, and which of the lists that the pool's lock guards. It is written when the item is bound, and by each list that takes
-//! the item in or lets it go; so it is exact when read under the pool's lock.
+//! Pool, pool workqueue, and which of the lists that the pool's lock guards. It is written when the
+//! item gets its destination, and by each list that takes the item in or gives it out. So it is
+//! exact if it is read under the pool's lock.
 #![forbid(unsafe_code)]
 
-/// The list.
+/// Which list of a pool an item is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListKind {
-    /// None: idle, running, or on its way.
+    /// No list: the item is idle, runs, or is being published.
     None,
     /// The pool's worklist.
     Worklist,
@@ -17,7 +18,8 @@ pub(crate) enum ListKind {
     Scheduled,
     /// The staged items of its pool: taken from the inbox, and not accepted yet.
     Staged,
-    /// Perhaps a chunk: in place of the pool workqueue's number it has the [chunk's](super::chunk::ChunkNumbers).
+    /// Perhaps in a chunk: the location then has the [number of the
+    /// chunk](super::chunk::ChunkNumbers) in place of the pool workqueue's.
     Chunk,
 }
 
@@ -30,9 +32,9 @@ pub(crate) struct Location {
 
 const PWQ_BITS: u32 = 29;
 const LIST_BITS: u32 = 3;
-/// In place of a pool workqueue's number: a timer has the item.
+/// Stands in place of a pool workqueue's number while a timer has the item.
 const ARMED: u32 = (1 << PWQ_BITS) - 1;
-/// Numbers of chunks are less.
+/// All numbers of chunks are less than this.
 pub(in crate::item) const MOST_CHUNKS: u32 = ARMED;
 
 impl Location {
@@ -46,7 +48,7 @@ impl Location {
         }
     }
 
-    /// It is written to the chunk of this number.
+    /// The item is being written to the chunk of this number.
     #[inline]
     pub(in crate::item) fn in_chunk(pool: u32, number: u32) -> Self {
         Location::in_transit(pool, number).on_list(ListKind::Chunk)
@@ -58,7 +60,8 @@ impl Location {
         (self.list == ListKind::Chunk).then_some(self.pwq)
     }
 
-    /// Whether it says which list of its pool it is on. Then it is exact under the lock.
+    /// Whether the location says which list of its pool the item is on. If so, it is exact under
+    /// the pool's lock.
     #[inline]
     pub(crate) fn is_on_list(self) -> bool {
         !matches!(self.list, ListKind::None | ListKind::Chunk)

@@ -56,12 +56,14 @@ const _: () = {
 };
 
 const PENDING: u32 = 1;
-/// It is not an item but the [node](RawWork::node) of a chunk.
+/// The bit that says that this is no item but the [node](RawWork::node) of a chunk.
 const NODE: u32 = 1 << 1;
-/// Its maker queues it once, and no thread ever claims it. It is the first object in a [block](crate::sys::blocks), or in memory of its own if
-/// it is too large for one: its function uses the line after its own as well.
+/// The bit of a one-shot item: its maker queues it once, and no thread ever claims it. It is the
+/// first object in a [block](crate::sys::blocks), or in memory of its own if it is too large for
+/// one: its function uses the line after its own as well.
 const ONE_SHOT: u32 = 1 << 2;
-/// The user has dropped the last handle: the thread that gives back the engine's last reference destroys the item. See [`RawWork::lend`].
+/// The bit that is set when the user has dropped the last handle. Then the thread that gives back
+/// the engine's last reference destroys the item. See [`RawWork::lend`].
 const NO_HANDLE: u32 = 1 << 3;
 /// One reference that the engine holds, and the mask of their number.
 const LENT_STEP: u32 = 1 << 4;
@@ -166,18 +168,21 @@ impl RawWork {
         self.state.load(Ordering::Relaxed) >= DISABLE_STEP
     }
 
-    /// Adds a disabler. `false`: the depth is at its maximum and stays.
+    /// Increases the disable depth. Returns `false` if the depth is at its maximum, where it stays.
     pub(crate) fn deeper(&self) -> bool {
         let step = |state: u32| state.checked_add(DISABLE_STEP);
-        // A claim that still finds the old depth comes before in the order of this one variable, and its item is then found and removed under a
-        // lock. Acquire: who waits for the run of a claim that came before finds the pool where it has begun (`is_pending`, which is asked
-        // next, acquires that too: either is enough). Release: a refused claim, which is a write, sees what was done before the item was disabled.
+        // A claim that still finds the old depth comes before this in the order of changes of this
+        // variable; the caller then finds its item and removes it under a lock. Acquire: who waits
+        // for the run of a claim that came before finds the pool where it has begun (`is_pending`,
+        // which is asked next, acquires that too: either is enough). Release: a refused claim,
+        // which is a write, sees what was done before the item was disabled.
         self.state
             .fetch_update(Ordering::AcqRel, Ordering::Relaxed, step)
             .is_ok()
     }
 
-    /// Removes a disabler. `Some(true)`: the item may be queued again; `None`: the depth was 0 already.
+    /// Decreases the disable depth. Returns whether the item may be queued again, or `None` if the
+    /// depth was 0 already.
     pub(crate) fn shallower(&self) -> Option<bool> {
         let step = |state: u32| state.checked_sub(DISABLE_STEP);
         // Release: the run of a later claim sees what was done before this, also if others remove disablers in between.
@@ -223,7 +228,8 @@ pub(crate) enum Unclaimed {
     AlreadyPending,
     /// The disable depth is not 0.
     Disabled,
-    /// It counts as many instances as it may. An error of the program, about which the caller panics: when it owns no other item.
+    /// It has as many pending and running instances as it may have. This is an error of the
+    /// program: the caller panics, at a point where it owns no other item.
     TooMany,
 }
 
@@ -352,7 +358,8 @@ impl Pending {
         self.item().set_location(location);
     }
 
-    /// A timer has it from now on: no thread need wait for it to come to a list.
+    /// Notes that a timer has the item from now on, so that no thread waits for it to come to a
+    /// list.
     pub(crate) fn arm(&mut self) {
         self.1.leave();
         self.item().set_location(Location::armed(self.last_pool()));
@@ -413,7 +420,8 @@ impl Pending {
             func: self.func(),
         };
         if self.is_one_shot() {
-            // Relaxed: there is no next owner, and no issuer's queueing has returned false.
+            // Relaxed: a one-shot item has no next owner, and no issuer was told that it is
+            // pending.
             self.item().state.store(ONE_SHOT, Ordering::Relaxed);
         } else {
             // AcqRel: acquires the stores of issuers whose queueing returned false, releases our stores to the next owner.

@@ -41,7 +41,7 @@ impl OldestBatch {
         noted == 0 || self.read().is_after(noted)
     }
 
-    /// For many items, see [`ReadOldest`].
+    /// Reads the number once, for use with many items.
     #[inline]
     pub(crate) fn read(&self) -> ReadOldest {
         // Acquire: what follows comes after the closing of the batch, and so does the lock holder that finds what was published.

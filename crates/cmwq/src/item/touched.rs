@@ -1,4 +1,5 @@
-//! How many items, nodes and chunks the calling thread has touched: tests of bounds count them, since no test looks at the clock.
+//! How many items, nodes and chunks the calling thread has touched. Tests of bounds count these,
+//! because no test measures time.
 
 use std::cell::Cell;
 
@@ -8,7 +9,7 @@ thread_local! {
 
 /// One more.
 pub(in crate::item) fn one() {
-    // A thread on its way out counts nothing.
+    // A thread that is ending does not count.
     let _ = TOUCHED.try_with(|touched| touched.set(touched.get() + 1));
 }
 

@@ -22,8 +22,9 @@ pub struct Work(NonNull<SharedWork<Func>>);
 
 type Func = dyn Fn() + Send + Sync;
 
-/// Handles and the engine count their references apart: the engine's are part of the item's state word, so that claiming the item lends one in
-/// the same step. The last of both destroys it.
+/// References are counted in two places: those of handles here, those of the engine in the item's
+/// state word, so that claiming the item lends the engine one in the same step. The thread that
+/// gives back the last reference of both kinds destroys the item.
 struct SharedWork<F: ?Sized> {
     raw: RawWork,
     handles: AtomicUsize,
@@ -44,7 +45,8 @@ impl Work {
     pub fn new<F: Fn() + Send + Sync + 'static>(func: F) -> Work {
         names::note::<F>(run::<F> as WorkFn as usize, Location::caller());
         let inner: Box<SharedWork<Func>> = Box::new(SharedWork {
-            // One function for each type of closure: reports of what runs distinguish them.
+            // There is one such function for each type of closure, so reports of what runs can tell
+            // closures apart.
             raw: RawWork::new(run::<F>),
             handles: AtomicUsize::new(1),
             func,
@@ -133,8 +135,9 @@ impl<F: ?Sized> Drop for Lent<F> {
     fn drop(&mut self) {
         // SAFETY: the reference keeps it alive until here.
         if unsafe { self.0.as_ref() }.raw.unlend() {
-            // The function may be panicking, and what it has captured may panic as well.
-            // SAFETY: no handle and no reference is left; the memory came from a Box.
+            // The item's function may be panicking at this moment, and a destructor of what it has
+            // captured may panic as well. SAFETY: no handle and no reference is left; the memory
+            // came from a Box.
             foreign::dispose(unsafe { Box::from_raw(self.0.as_ptr()) });
         }
     }

@@ -8,7 +8,7 @@ use cmwq_topology::CpuQuota;
 #[inline]
 pub(crate) fn current() -> Option<usize> {
     if cfg!(cmwq_loom) {
-        // It would decide what a model does.
+        // The real CPU would make runs of a model differ.
         return None;
     }
     // SAFETY: takes no arguments and touches no memory of ours. In glibc it reads the thread's rseq area (1 to 4 ns).

@@ -21,14 +21,14 @@ use std::panic::resume_unwind;
 type Function = unsafe extern "C-unwind" fn(*mut c_void);
 
 thread_local! {
-    /// The library has made this thread, and so may end it.
+    /// Whether the library has made this thread, and so may end it.
     static OWN: Cell<bool> = const { Cell::new(false) };
-    /// Those of the thread when it began: none.
+    /// The cleanup handlers that a thread has when it begins: none.
     static NO_HANDLERS: Handlers = const { Handlers::new() };
     static ENDS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The calling thread is one of the library's.
+/// Marks the calling thread as one of the library's.
 pub(super) fn own_thread() {
     OWN.set(true);
     NO_HANDLERS.with(Handlers::save);
@@ -63,7 +63,8 @@ fn ended() -> Box<dyn Any + Send> {
     Box::new("the item has ended its thread")
 }
 
-/// The program's own threads are not the library's to end. They could not go on in its name either, since there is Rust in between.
+/// Aborts if the calling thread belongs to the program. The library must not end such a thread; nor
+/// can the unwinding go on, since frames of Rust are in between.
 fn must_be_own() {
     if !OWN.get() {
         eprintln!(

@@ -60,15 +60,17 @@ static TAKE: [AtomicPtr<()>; LOCKS] = [const { AtomicPtr::new(std::ptr::null_mut
 thread_local! {
     /// The locks that the forking thread holds, in the order in which it took them.
     static HELD: RefCell<Vec<Held>> = const { RefCell::new(Vec::new()) };
-    /// The thread forks. The handlers may be registered more than once: the first call counts.
+    /// Whether the thread is inside a fork. The handlers may be registered more than once; only the
+    /// first call of them has an effect.
     static FORKS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The handlers are registered.
+/// Whether the handlers are registered.
 static WATCHED: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn before() {
-    // Since they are called: no thread registers them from inside, where some C libraries hold the lock that registering takes.
+    // They are called, so they are registered. Noting that keeps threads from registering them
+    // during the fork, when some C libraries hold the lock that registering takes.
     WATCHED.store(true, Ordering::Release);
     if FORKS.replace(true) {
         return;
@@ -88,13 +90,13 @@ fn takes() -> impl Iterator<Item = Take> {
 fn hold_all() -> Vec<Held> {
     loop {
         let mut held: Vec<Held> = takes().map(|take| take()).collect();
-        // Behind all others: a thread that holds one of them may enter another.
+        // Taken after all others, because a thread that holds one of those may enter another.
         let entering = entering();
         if takes().count() == held.len() {
             held.push(Box::new(move |_| drop(entering)));
             return held;
         }
-        // One was entered meanwhile, and its place may be before these.
+        // A lock was entered meanwhile whose place in the order may be before these: begin again.
         drop(entering);
         release(held, Side::Parent);
     }
@@ -142,7 +144,8 @@ pub(crate) fn hold_during_forks(lock: ProcessLock, take: Take) {
     notice();
     let place = &TAKE[lock as usize];
     if place.load(Ordering::Acquire).is_null() {
-        // No thread that forks has passed this lock by when this returns.
+        // Waits for a fork that began before the lock was entered: such a fork does not hold the
+        // lock.
         let _entering = entering();
         place.store(take as *mut (), Ordering::Release);
     }
@@ -150,8 +153,9 @@ pub(crate) fn hold_during_forks(lock: ProcessLock, take: Take) {
 
 /// From now on forks change the [generation].
 pub(crate) fn notice() {
-    // Not a Once: a fork could leave it half done, and the child would wait for it. Set only when it is true: of threads that come first together, each
-    // registers the handlers.
+    // This is no `Once`: a fork could leave one half done, and the child would wait for it. The
+    // flag is set only after the handlers are registered, so threads that come here first at the
+    // same time each register them.
     if !WATCHED.load(Ordering::Acquire) {
         register();
         WATCHED.store(true, Ordering::Release);

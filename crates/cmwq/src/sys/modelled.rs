@@ -1,8 +1,10 @@
 //! Atomics of the model checker, which treats `SeqCst` accesses as `AcqRel`.
 //!
-//! It knows `SeqCst` fences. So a thread that does a `SeqCst` access, and whose last store was one or came before one, does such a fence first: the fence
-//! is there because both shipped orderings are `SeqCst`, and weakening either of them takes it away. Two such threads are ordered as the
-//! standard orders them: in one of them the fence comes first.
+//! It does know `SeqCst` fences. So here a thread does such a fence before a `SeqCst` access that
+//! follows another one, with no weaker store in between. The fence is there only if both shipped
+//! orderings are `SeqCst`; weakening either of them removes it, so a model can fail for that. Of two
+//! threads with such fences, the fence of one comes first, which orders their accesses as the
+//! standard does.
 
 use super::atomic::Ordering;
 use loom::sync::atomic as imp;
@@ -17,11 +19,11 @@ loom::thread_local! {
 fn order(order: Ordering, stores: bool) {
     let follows = match order {
         Ordering::SeqCst => FOLLOWS.try_with(|follows| follows.replace(true)),
-        // What comes next must not be ordered after this one.
+        // A store that is not `SeqCst`: the next access must not be ordered after it.
         _ if stores => FOLLOWS.try_with(|follows| follows.replace(false)),
         _ => return,
     };
-    // At a thread's end its accesses are taken for ordered.
+    // When a thread is ending and its value is gone, its accesses are taken for ordered.
     if order == Ordering::SeqCst && follows.unwrap_or(true) {
         imp::fence(Ordering::SeqCst);
     }

@@ -40,7 +40,7 @@ impl LibraryMask {
         let open = FAULTS.iter().chain(&ABOUT_THE_THREAD);
         let blocked = all_but(open);
         let before = change(libc::SIG_BLOCK, &blocked);
-        // Even if the creating thread blocks them.
+        // Faults stay unblocked even if the creating thread blocks them.
         change(libc::SIG_UNBLOCK, &of(&FAULTS));
         LibraryMask { before }
     }
@@ -63,7 +63,7 @@ impl SignalMask {
 
     /// The calling thread blocks these from now on, except for [`FAULTS`].
     pub(crate) fn take(&self) {
-        // There all threads are one thread.
+        // Under the model checker and in the simulator all threads are one thread.
         if cfg!(any(cmwq_loom, cmwq_sim)) {
             return;
         }

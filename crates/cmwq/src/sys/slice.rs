@@ -49,7 +49,7 @@ pub(crate) fn set(tid: i32, is_short: bool) -> io::Result<()> {
         return Err(io::ErrorKind::Unsupported.into());
     }
     attr.runtime = if is_short { SHORT_NS } else { DEFAULT };
-    // Never taken back: that would need a privilege.
+    // The flag is never cleared again, because that would need a privilege.
     attr.flags |= RESET_ON_FORK;
     // SAFETY: `attr` is valid, and holds its size.
     match unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const attr, 0) } {

@@ -76,7 +76,7 @@ impl<T> Mutex<T> {
     pub(crate) fn let_others(&self) {
         #[cfg(not(cmwq_loom))]
         {
-            /// A thread that sleeps needs some 50 us.
+            /// How often the thread yields at most: a sleeping thread needs about 50 us to wake up.
             const YIELDS: usize = 100;
             let before = self.waiting.load(Ordering::Relaxed);
             let no_other_came = || {
@@ -89,8 +89,9 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// Waits for a few microseconds without sleeping. The standard library's lock does not spin once a thread sleeps for it: then all that come
-    /// sleep, and each holder has to wake one.
+    /// Waits for a few microseconds without sleeping. The standard library's lock does not spin if
+    /// a thread already sleeps for it; so all threads that come later would sleep too, and each
+    /// holder would have to wake one.
     #[cfg(not(cmwq_loom))]
     #[cold]
     fn spin(&self) -> Option<MutexGuard<'_, T>> {

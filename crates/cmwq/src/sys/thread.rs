@@ -19,8 +19,9 @@ pub(crate) fn spawn(name: &str, main: impl FnOnce() + Send + 'static) -> io::Res
     spawn_with_stack(name, None, main)
 }
 
-/// As [`spawn`], bound to `cpus` when this returns: a change of all threads' CPUs from then on (`taskset --all-tasks`, a cpuset) is not undone by a
-/// thread that binds itself late. If none of `cpus` is allowed any more, the thread has the caller's binding. `main` must not end before.
+/// As [`spawn`], bound to `cpus` when this returns: if it bound itself later, it could undo a
+/// change of all threads' CPUs that was made in between (`taskset --all-tasks`, a cpuset). If none
+/// of `cpus` is allowed any more, the thread has the caller's binding. `main` must not end before.
 ///
 /// The caller does not wait for the thread: it may be a constructor of what is being loaded by dlopen(), whose lock each new thread takes.
 pub(crate) fn spawn_bound(
@@ -76,20 +77,23 @@ fn start(
     thread.spawn(main)
 }
 
-/// How many threads of the library begin or end: std keeps a list of all threads, which they change under a lock of std's own. If a process
-/// forked meanwhile, the lock would be held in the child for ever, and no thread could begin there.
+/// How many threads of the library are beginning or ending. They change the list of all threads
+/// that std keeps, under a lock of std's own. If the process forked meanwhile, that lock would be
+/// held in the child for ever, and no thread could begin there.
 static IN_TRANSIT: Mutex<usize> = Mutex::new(0);
 static NO_MORE: Condvar = Condvar::new();
 
-/// How long a fork waits for threads in transit: not for ever, since it may hold up what they wait for (a constructor that dlopen() calls may fork).
+/// How long a fork waits for threads in transit. It does not wait for ever, because those threads
+/// may wait for the forking thread (a constructor that dlopen() calls may fork).
 pub(crate) const LONGEST_TRANSIT: Duration = Duration::from_secs(1);
 
 thread_local! {
-    /// From the end of the thread's function on.
+    /// Set when the thread's function ends: dropping it is the last thing that the thread does for
+    /// the library.
     static ENDS: Cell<Option<Transit>> = const { Cell::new(None) };
 }
 
-/// A thread is in transit.
+/// Exists while a thread of the library begins or ends.
 pub(crate) struct Transit(());
 
 impl Transit {
@@ -171,7 +175,7 @@ pub(crate) fn bind_other_to(tid: i32, cpu: usize) -> io::Result<()> {
 
 fn bind(thread: Option<rustix::thread::Pid>, cpus: impl Iterator<Item = usize>) -> io::Result<()> {
     if cfg!(cmwq_loom) {
-        // All threads of a model are one thread.
+        // Under the model checker all threads are one thread.
         return Ok(());
     }
     let mut set = KernelCpuSet::new();
@@ -289,7 +293,7 @@ pub(crate) fn set_nice_current(nice: i32) -> io::Result<()> {
 fn take_nice_of_process() {
     let process = rustix::process::getpriority_process(Some(rustix::process::getpid())).ok();
     if let Some(nice) = process.filter(|_| process != nice_of_current()) {
-        // Not permitted: it stays with that of its creator.
+        // If this is not permitted, the thread keeps the level of its creator.
         let _ = set_nice_current(nice);
     }
 }
@@ -300,7 +304,7 @@ fn take_policy_of_process() {
     if cfg!(cmwq_loom) {
         return;
     }
-    // The system's own calls: musl's functions refuse always.
+    // The system calls are made directly, because musl's functions always refuse.
     let policy_of = |tid: libc::c_int| {
         // SAFETY: it only returns a number.
         let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, tid) };
@@ -376,9 +380,10 @@ pub(crate) fn voluntary_switches_of(tid: i32) -> Option<u64> {
     voluntary_switches_in(open_of_task(tid, "status")?)
 }
 
-/// The line is among the last; before it is one of any length, the thread's supplementary groups.
+/// Finds the line in the file. It is one of the last, and before it is a line of any length, with
+/// the thread's supplementary groups.
 fn voluntary_switches_in(mut status: impl Read) -> Option<u64> {
-    /// Longer than that line.
+    /// How many bytes are kept of what was read: more than the line has.
     const KEPT: usize = 128;
     let mut text = [0_u8; 4096];
     let mut length = 0;

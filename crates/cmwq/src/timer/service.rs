@@ -133,7 +133,7 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
 
     /// A fork's child has its parent's timers too; the queues refuse them when they expire.
     pub(crate) fn hold_during_fork(&'static self) -> Held {
-        // No thread may be in the middle of making the parker.
+        // Made now, so that no thread is in the middle of making the parker during a fork.
         self.parker();
         let state = self.state().lock();
         Box::new(|_| drop(state))
@@ -174,7 +174,7 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
         self.state().lock().disarm(at)
     }
 
-    /// The same, unless it expires within `delay` anyway: then it stays armed.
+    /// Stops the timer, unless it expires within `delay` anyway; then it stays armed.
     pub(crate) fn disarm_unless_within(&self, delay: Duration, at: &TimerKey) -> Disarmed<T> {
         let mut state = self.state().lock();
         let key = Key::unpack(at.key.load(Ordering::Relaxed));
@@ -186,13 +186,13 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
     }
 
     fn start(&'static self) -> io::Result<()> {
-        // Not bound to the CPU of the issuer that arms the first timer.
+        // The timer thread must not be bound to the CPU of the issuer that arms the first timer.
         let cpus = cpu::process_cpus().ok();
         let cpus = cpus.map_or_else(thread::current_binding, Ok)?;
         let reporter = new_reporter();
         reporter.ensure_started("cmwq-t-reporter", &cpus)?;
         let speaker = reporter.speaker();
-        // It ends when the timer thread does: at once if that cannot be created.
+        // The reporter ends when the timer thread does, or at once if that cannot be created.
         reporter.stop();
         thread::spawn_bound("cmwq-timer", &cpus, move || {
             let _speaks = speaker.speak();

@@ -333,7 +333,7 @@ mod tests {
         assert_eq!(1 + rest.len(), many - calls);
         assert!(!rest.contains(&first));
         assert_eq!(wheel.cancel(late), Some(many));
-        // What is left of it was cancelled.
+        // The rest of it was cancelled.
         let keys: Vec<Key> = (0..many).map(|id| wheel.arm(1_000, id)).collect();
         assert_eq!(wheel.expire(1_000), None);
         for (id, key) in keys.into_iter().enumerate() {

@@ -176,7 +176,7 @@ fn say(
     text: &str,
     otherwise: fn(&str),
 ) {
-    // Not under the lock: the handler may be replaced meanwhile, by itself too.
+    // Called with the lock released: the handler may be replaced meanwhile, even by itself.
     let handler = to.lock().clone();
     match handler {
         Some(handler) => {
@@ -203,7 +203,7 @@ pub fn set_report_handler(handler: impl Fn(&str) + Send + Sync + 'static) {
 
 fn replace(of: &'static ProcessMutex<Option<Handler>>, handler: Arc<dyn Fn(&str) + Send + Sync>) {
     let old = of.lock().replace(Foreign::new(handler));
-    // Not under the lock: what the handler has captured may warn when it is dropped.
+    // Dropped with the lock released: what the handler has captured may warn when it is dropped.
     drop(old);
 }
 

@@ -14,7 +14,20 @@ const SUB: usize = 8;
 /// The last bucket begins at 15 · 2^33 ns, about two minutes.
 const BUCKETS: usize = 35 * SUB;
 
-/// How many of the timed calls of `queue()`, or of the sampled items, took how long.
+/// Counts how many of the timed calls of `queue()`, or of the sampled items, took how long.
+///
+/// ```
+/// let queue = cmwq::Workqueue::builder("io").build()?;
+/// queue.spawn(|| ()).join()?;
+/// let engine = cmwq::Engine::global()?;
+/// let states = engine.queue_states();
+/// let state = states.iter().find(|state| state.name == "io").expect("it exists");
+/// let waits = &state.times.wait;
+/// if waits.count() > 0 {
+///     println!("{} ns on average", waits.sum_ns() / waits.count());
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct LatencyHistogram {
     /// Empty until the first is added: there is one for each CPU of a per-CPU queue.
@@ -210,8 +223,24 @@ pub(crate) fn collect(alive: &[u64]) -> Vec<(u64, LatencyHistogram)> {
     sums
 }
 
-/// While it lives about every 64th call of `queue()` in the process is timed; see [`QueueState::enqueue`](crate::observe::QueueState::enqueue).
-/// Any number may live at a time.
+/// Measures how long `queue()` takes: as long as a value exists, about every 64th call in the
+/// process is timed. The times are in [`QueueState::enqueue`](crate::observe::QueueState::enqueue).
+/// Any number of values may exist at a time.
+///
+/// ```
+/// use cmwq::observe::EnqueueTiming;
+///
+/// let timing = EnqueueTiming::begin();
+/// let queue = cmwq::Workqueue::builder("io").build()?;
+/// for _ in 0..1000 {
+///     queue.execute(|| ())?;
+/// }
+/// for state in cmwq::Engine::global()?.queue_states() {
+///     println!("{}: {} calls were timed", state.name, state.enqueue.count());
+/// }
+/// drop(timing);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "calls are timed only while it lives"]
 pub struct EnqueueTiming(());

@@ -9,7 +9,13 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// The kind of an event: the kernel's four trace events.
+/// Tells what happened in a [`TraceEvent`]: one of the kernel's four trace events.
+///
+/// ```
+/// use cmwq::observe::TraceKind;
+///
+/// println!("{}, then {}", TraceKind::QueueWork.name(), TraceKind::ExecuteStart.name());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TraceKind {
     /// An instance was accepted (a delayed one: at its expiry).
@@ -34,7 +40,23 @@ impl TraceKind {
     }
 }
 
-/// One event. Use addresses only to compare.
+/// One event of a [`ThreadTrace`]. Use the addresses only to compare.
+///
+/// ```
+/// use cmwq::observe::Recording;
+///
+/// let queue = cmwq::Workqueue::builder("io").build()?;
+/// if let Some(recording) = Recording::begin(1000) { // at most 1000 events of each thread
+///     queue.execute(|| println!("an item"))?;
+///     queue.flush()?;
+///     for thread in recording.take() {
+///         for event in &thread.events {
+///             println!("{} {} {}", thread.tid, event.at_ns, event.kind.name());
+///         }
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TraceEvent {
@@ -57,7 +79,23 @@ pub struct TraceEvent {
 // As `Recording::begin` says.
 const _: () = assert!(size_of::<TraceEvent>() == 48);
 
-/// What one thread has recorded.
+/// What one thread has recorded, from [`Recording::take`].
+///
+/// ```
+/// use cmwq::observe::Recording;
+///
+/// let queue = cmwq::Workqueue::builder("io").build()?;
+/// if let Some(recording) = Recording::begin(1000) { // at most 1000 events of each thread
+///     queue.execute(|| println!("an item"))?;
+///     queue.flush()?;
+///     for thread in recording.take() {
+///         for event in &thread.events {
+///             println!("{} {} {}", thread.tid, event.at_ns, event.kind.name());
+///         }
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ThreadTrace {
@@ -206,7 +244,24 @@ pub(in crate::trace) fn event(
     }
 }
 
-/// While it lives every thread of the process that queues or runs items records its events. Only one can exist at a time.
+/// Records what happens: as long as it exists, every thread of the process that queues or runs
+/// items records its events. Only one can exist at a time.
+///
+/// ```
+/// use cmwq::observe::Recording;
+///
+/// let queue = cmwq::Workqueue::builder("io").build()?;
+/// if let Some(recording) = Recording::begin(1000) { // at most 1000 events of each thread
+///     queue.execute(|| println!("an item"))?;
+///     queue.flush()?;
+///     for thread in recording.take() {
+///         for event in &thread.events {
+///             println!("{} {} {}", thread.tid, event.at_ns, event.kind.name());
+///         }
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "events are recorded only while it lives"]
 pub struct Recording(());

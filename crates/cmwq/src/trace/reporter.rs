@@ -225,7 +225,7 @@ mod tests {
         let (said, heard) = mpsc::channel();
         let speaker = reporter.speaker();
         let speaks = std::thread::spawn(move || {
-            // It has been told to stop by then.
+            // By then the thread was told to stop.
             reporter.stop();
             let runs = std::thread::spawn({
                 let reporter = reporter.clone();

@@ -5,7 +5,20 @@ use super::foreign::{Callee, Foreign};
 use crate::sys::probe::{self, bits};
 use std::sync::OnceLock;
 
-/// A run of an item. Use addresses only to compare.
+/// Tells a [run hook](crate::observe::set_run_hooks) which item runs. Use the addresses only to
+/// compare.
+///
+/// ```
+/// use cmwq::observe::{ItemRun, function_name, set_run_hooks};
+///
+/// fn begin(run: ItemRun) {
+///     println!("{} begins", function_name(run.func));
+/// }
+/// fn end(run: ItemRun) {
+///     println!("{} has ended", function_name(run.func));
+/// }
+/// set_run_hooks(begin, end); // `false`: other hooks were set before
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ItemRun {

@@ -132,7 +132,8 @@ impl WqCore {
         let pin = epochs().pin(issuer.cpu);
         match self.route_in_batch(&pin, issuer) {
             Ok(Some((pwq, _))) => publish(pwq, &pin),
-            // If they are refused, each reports why when it is queued by itself.
+            // If the batch is refused, the items are queued one by one, and each call reports why
+            // its item was refused.
             Ok(None) | Err(_) => false,
         }
     }

@@ -50,7 +50,8 @@ impl Queue for WqCore {
             return;
         }
         self.change_limits(|limits| {
-            // Items queued before are accepted before, and are active if there was a credit.
+            // Items that were queued before this call are accepted first, and are active if there
+            // was a credit.
             for pwq in self.members() {
                 drop(pwq.pool.lock_accepting());
             }

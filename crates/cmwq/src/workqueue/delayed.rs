@@ -73,6 +73,22 @@ struct Armed {
 }
 
 /// Says which delayed items [`mod_delayed_raw_if`](super::Workqueue::mod_delayed_raw_if) moves.
+///
+/// ```
+/// use cmwq::{MoveIf, RawDelayedWork, RawWork, Workqueue};
+/// use std::ptr::NonNull;
+/// use std::time::Duration;
+///
+/// unsafe extern "C-unwind" fn retry(_item: NonNull<RawWork>) {}
+///
+/// let queue = Workqueue::builder("io").build()?;
+/// let item = Box::new(RawDelayedWork::new(retry));
+/// let (address, soon) = (NonNull::from(&*item), Duration::from_millis(1));
+/// // SAFETY: the item was never queued, and stays where it is.
+/// let moved = unsafe { queue.mod_delayed_raw_if(MoveIf::Pending, None, address, soon, || ())? };
+/// assert!(moved.is_none(), "it is not pending");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoveIf {
     /// All.
@@ -139,7 +155,8 @@ impl Armed {
                 Queued::Refused(Refused::NoTimer)
             }
         };
-        // Not before: the item is claimed until here, and the handler may cancel it.
+        // The warning comes only now: until here the item was claimed, and the handler may cancel
+        // the item.
         warn_once!(
             "the timer thread cannot be created: delayed work is refused, or queued at once if it is moved"
         );
@@ -264,7 +281,8 @@ impl Parts<'_> {
         may_flush(self.work)?;
         let armed = TIMERS.disarm(self.timer);
         let queued = armed.is_some_and(|armed| armed.enqueue(Admission::Forces).is_ok());
-        // It may have ended already, but it was pending at the call.
+        // The instance may have ended already, but it was pending when this was called, which is
+        // what the result says.
         Ok(flush(self.work)? || queued)
     }
 }

@@ -77,7 +77,25 @@ impl<T> fmt::Debug for EmbeddedWork<T> {
     }
 }
 
-/// Keeps an embedded item from being queued while it lives.
+/// Keeps an embedded item from being queued as long as the guard exists: see
+/// [`EmbeddedWork::disable`].
+///
+/// ```
+/// use cmwq::{EmbeddedWork, Workqueue};
+/// use std::sync::Arc;
+///
+/// struct Device {
+///     reset: EmbeddedWork<Device>,
+/// }
+///
+/// let queue = Workqueue::builder("devices").build()?;
+/// let device = Arc::new(Device { reset: EmbeddedWork::new(|_: Arc<Device>| println!("reset")) });
+/// let guard = device.reset.disable();
+/// assert!(!queue.queue_embedded(&device, |device| &device.reset).is_accepted());
+/// drop(guard);
+/// assert!(queue.queue_embedded(&device, |device| &device.reset).is_accepted());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "the item is enabled again when the guard is dropped"]
 pub struct EmbeddedDisableGuard<'a, T> {
     item: &'a RawWork,

@@ -116,7 +116,16 @@ static TABLE: [HandleSlot; SLOTS] = [const { HandleSlot::new() }; SLOTS];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WorkqueueHandle(NonZeroU64);
 
-/// The handle names no workqueue, or no longer.
+/// Says that a [`WorkqueueHandle`] names no workqueue, or no longer does.
+///
+/// ```
+/// use cmwq::{NoSuchWorkqueue, Workqueue, WorkqueueHandle};
+///
+/// let handle = WorkqueueHandle::new(Workqueue::builder("plug-in").build()?)?;
+/// handle.destroy()?;
+/// assert_eq!(handle.get().err(), Some(NoSuchWorkqueue));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoSuchWorkqueue;
 

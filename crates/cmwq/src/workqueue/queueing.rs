@@ -30,11 +30,11 @@ pub(crate) enum NoRoute {
 /// Whether an item needs a unit of room, on a bounded queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// It is refused if there is none.
+    /// The item is refused if there is no room.
     Asks,
-    /// Its issuer has taken one for it.
+    /// Its issuer has taken a unit of room for it.
     Has,
-    /// It is accepted in any case.
+    /// The item is accepted in any case.
     Forces,
 }
 
@@ -140,7 +140,7 @@ impl WqCore {
         result.or_else(|why| self.not_published(why, requested))
     }
 
-    /// With the epoch unpinned: a handler of warnings may do anything.
+    /// Called with the epoch unpinned, because a handler of warnings may call anything.
     #[cold]
     #[inline(never)]
     pub(crate) fn not_published(
@@ -394,8 +394,8 @@ impl WqCore {
         Ok(published)
     }
 
-    /// As [`spawn`](Self::spawn). The item becomes a mere `closure` if its handle, like all the last ones, is dropped before the thread's
-    /// next call.
+    /// As [`spawn`](Self::spawn). If the thread drops this handle before its next call, as it did
+    /// with the last ones, only `closure` stays of the item.
     #[inline]
     pub(crate) fn spawn_to_be_dropped(
         &self,

@@ -62,7 +62,7 @@ where
     match (result, panicked) {
         (Ok(result), None) => result,
         (Ok(result), Some(payload)) => {
-            // Not while the panic unwinds: a second one would end the process then.
+            // Not dropped while the panic unwinds: a second panic would end the process.
             dispose(result);
             resume_unwind(payload)
         }
@@ -122,7 +122,7 @@ impl<'scope> Scope<'scope, '_> {
                 return panicked;
             };
             if !all {
-                // It may not begin soon: the queue may be frozen.
+                // The item might not begin for a long time, for example if the queue is frozen.
                 handle.abort();
             }
             let failed: Box<dyn Any + Send> = match handle.join_by(Some(&mut waiter)) {

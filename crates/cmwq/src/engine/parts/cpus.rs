@@ -144,7 +144,7 @@ impl Cpus {
         }
     }
 
-    /// The same with other settings.
+    /// These settings, changed by the caller.
     pub(crate) fn with(&self, topology: &Topology, set: Set) -> Cpus {
         Cpus::with_cursors(topology, set, self.cursors.clone())
     }
@@ -249,7 +249,8 @@ pub(crate) fn declared() -> usize {
     }
 }
 
-// By itself: the compiler takes finding a thread's own memory for cheap, and would do it before it is known whether it is needed.
+// A function of its own: the compiler considers finding a thread's local memory cheap, and would
+// otherwise do it before it is known whether it is needed.
 #[cold]
 #[inline(never)]
 fn declared_by_this_thread() -> usize {

@@ -3,7 +3,16 @@
 
 use crate::pool::{PoolCounts, QueueStats};
 
-/// What an engine has counted. The difference of two is what was counted between them.
+/// The counters of an engine, from [`Engine::stats`](crate::Engine::stats). The difference of two
+/// values is what was counted between them.
+///
+/// ```
+/// let queue = cmwq::Workqueue::builder("io").build()?;
+/// queue.spawn(|| ()).join()?;
+/// let engine = cmwq::Engine::global()?;
+/// println!("{} items have ended", engine.stats().completed);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EngineStats {

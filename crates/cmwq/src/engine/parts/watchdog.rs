@@ -49,7 +49,7 @@ pub(in crate::engine) struct WatchdogState {
 /// A list where something waited when the watchdog examined it.
 pub(in crate::engine) struct StallSuspect {
     progress: Progress,
-    /// For how long it has made no progress, as far as the beats tell.
+    /// For how long it has made no progress, as far as the watchdog's checks show.
     stalled_ns: u64,
 }
 

@@ -1,10 +1,13 @@
 //! A chain: items that one thread publishes with a single exchange on the inbox.
 //!
-//! Its nodes link as those of an inbox do, each to the one before it: single items, and [chunks](super::entries) that the thread has filled before
-//! any other thread knows them. A chunk holds items of one function that no open batch can hold as well: see [`Chain::add`].
+//! Its nodes link as those of an inbox do, each to the one before it: single items, and
+//! [chunks](super::entries) that the thread has filled before any other thread knows them. A chunk
+//! holds items of one function, and none whose last run may still be in an open batch: see
+//! [`Chain::add`].
 //!
-//! The first items go into the chunk that the thread has open, as long as they fit: no exchange publishes them, but one addition to that chunk's
-//! count. The last chunk of the chain is the thread's open one afterwards. So short chains, one after the other, share chunks.
+//! The first items go into the thread's open chunk, as long as they fit: those are published by one
+//! addition to that chunk's count, not by an exchange. Afterwards the last chunk of the chain is
+//! the thread's open one. So short chains that follow each other share chunks.
 
 use super::entries::{Chunks, Found};
 use super::filling::Filling;
@@ -23,9 +26,10 @@ pub(crate) struct Chain<'b> {
     newest: Option<NonNull<RawWork>>,
     oldest: Option<NonNull<RawWork>>,
     items: usize,
-    /// The chunk that is being filled; newer than all nodes.
+    /// The chunk that is being filled. Its items are newer than all nodes.
     filling: Option<Filling>,
-    /// Entries that were written to the open chunk, and are not counted there; older than all nodes.
+    /// How many entries were written to the open chunk but are not counted there yet. They are
+    /// older than all nodes.
     ahead: usize,
 }
 
@@ -50,7 +54,8 @@ impl<'b> Chain<'b> {
         self.items
     }
 
-    /// Adds an item that has its destination. `alone`: an open batch may still hold it, so it must be checked before it is taken.
+    /// Adds an item that has its destination. With `alone` it is not put into a chunk: its last run
+    /// may still be in an open batch, which has to be checked when it is taken.
     #[inline]
     pub(crate) fn add(&mut self, item: Pending, alone: bool) {
         self.items += 1;
@@ -62,7 +67,8 @@ impl<'b> Chain<'b> {
         self.put(chunks, item);
     }
 
-    /// Adds a closure, which is handed on. The chain holds closures only, and its chunks are `chunks`.
+    /// Adds a closure, which the chain owns from then on. Such a chain holds closures only, and its
+    /// chunks are `chunks`.
     #[inline]
     pub(crate) fn add_closure(&mut self, chunks: &'b Chunks, closure: &Small) {
         self.chunks = Some(chunks);
@@ -128,12 +134,13 @@ impl<'b> Chain<'b> {
         if filling.is_worth_it() {
             return self.push(filling.finish());
         }
-        // A worker takes so few as fast one by one.
+        // A worker takes so few items just as fast one by one.
         filling.undo(|item| self.push(item.into_raw()));
     }
 
-    /// No more items follow. What was written to the open chunk is published, and that chunk is left if there are nodes; the last chunk is the open
-    /// one then.
+    /// Called when no more items follow: publishes what was written to the open chunk. If the chain
+    /// has nodes, the thread then leaves that chunk, and the last chunk of the chain becomes its
+    /// open one.
     pub(crate) fn finish(&mut self) {
         self.count_ahead();
         if self.newest.is_none() && self.filling.is_none() {

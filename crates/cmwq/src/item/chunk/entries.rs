@@ -5,9 +5,10 @@
 //! A chunk is an array instead, of addresses of items, or of [small closures](crate::item::closure). It lies in the inbox like an item, and its maker
 //! adds to it until it is taken. The taker gets up to [`MOST`] items without touching one.
 //!
-//! One word counts the entries. The maker writes the next entry, and then counts it; the lock holder that takes the chunk closes it. Both are
-//! read-modify-writes, so one comes first: either the entry was counted, and is taken, or the maker finds the chunk closed, and publishes the
-//! item in another way.
+//! One word counts the entries. The maker writes the next entry and then counts it; the lock holder
+//! that takes the chunk closes it. Both change the word by a read-modify-write, so one comes first:
+//! either the entry was counted before the closing and is taken, or the maker finds the chunk
+//! closed and publishes the item in another way.
 //!
 //! A closure with a handle is added to a chunk of closures twice: the closure in its entry, and beside the entries the item that it is as long
 //! as the handle exists. A bit of the word says that the last entry is such an item. The thread that drops the handle clears the bit, and only the
@@ -80,7 +81,8 @@ pub(crate) struct Chunk {
     pub(in crate::item) node: RawWork,
     /// How many threads may still touch it.
     pub(in crate::item) holds: AtomicU32,
-    /// It is staged, and closed already: its entries are [parked](super::part::Part::park). Only lock holders of the pool touch it.
+    /// Whether it is staged and closed already, with its entries [parked](super::part::Part::park).
+    /// Only holders of the pool's lock use this.
     pub(in crate::item) closed_early: Guarded<bool>,
     pub(in crate::item) about: About,
     /// How many entries are filled. The maker writes it all the time.
@@ -101,7 +103,7 @@ pub(in crate::item) struct About {
     pub(in crate::item) with_handle: Guarded<Option<NonNull<RawWork>>>,
     /// The entries of a [parked](super::part::Part::park) part: the first, and the end.
     pub(in crate::item) parked: Guarded<(usize, usize)>,
-    /// One of the two is empty.
+    /// The entries. Of `items` and `closures` one is empty.
     pub(in crate::item) items: Box<[Places<Option<NonNull<RawWork>>>]>,
     pub(in crate::item) closures: Box<[Places<Payload>]>,
 }
@@ -121,7 +123,7 @@ impl<T: Copy> Places<T> {
         (0..MOST / TOGETHER).map(|_| places()).collect()
     }
 
-    /// Calls `ask` for each line of the entries that lie together with this one.
+    /// Calls `ask` for each cache line of the group of entries to which this one belongs.
     #[inline]
     pub(in crate::item) fn lines(all: &[Self], place: usize, ask: impl Fn(usize)) {
         if let Some(places) = all.get(place / TOGETHER) {
@@ -171,7 +173,7 @@ impl Spares {
     }
 }
 
-/// What an entry held.
+/// The contents of an entry.
 pub(crate) enum Found {
     Item(Pending),
     Closure(Small),
@@ -236,7 +238,8 @@ impl Chunks {
         spare.unwrap_or_else(|| Box::new(Chunk::new(&self.destination)))
     }
 
-    /// Frees all but a few of the chunks that were not used since the last call. Called with no lock held.
+    /// Frees the chunks that were not used since the last call, except a few. Called with no lock
+    /// held.
     pub(crate) fn trim(&self) {
         let mut left = self.spare.lock().others.look().saturating_sub(KEPT);
         while left > 0 {
@@ -245,7 +248,7 @@ impl Chunks {
                 return;
             }
             left -= some.len();
-            // With the lock free: workers and issuers need it.
+            // Freed after the lock was released, since workers and issuers need it.
             drop(some);
         }
     }
@@ -330,8 +333,8 @@ impl Chunk {
         std::ptr::from_ref(&self.about.closures[place / TOGETHER].0[place % TOGETHER]).addr()
     }
 
-    /// The contents of a filled entry. Called once, by the thread that has taken it. The location of an item still names the chunk, which tells no thread
-    /// anything wrong when the item runs or rests.
+    /// The contents of a filled entry. Called once, by the thread that has taken it. The location
+    /// of an item still names the chunk, which misleads no thread once the item runs or is idle.
     #[inline]
     pub(in crate::item) fn take(&self, place: usize) -> Found {
         // SAFETY: put there by the maker before it was counted, and taken out once.

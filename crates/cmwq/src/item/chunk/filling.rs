@@ -19,7 +19,7 @@ pub(in crate::item) struct Filling {
 }
 
 impl Chunks {
-    /// A chunk with `load` in it, which is handed on.
+    /// Makes a chunk with `load` in it, which the chunk owns from then on.
     pub(in crate::item) fn begin_filling<L: Load>(&self, load: &L) -> Filling {
         debug_assert!(L::COUNTED == 1);
         Filling {
@@ -32,7 +32,8 @@ impl Chunks {
 }
 
 impl Filling {
-    /// Adds `load`, if it fits the other entries and there is room. `true`: it is handed on.
+    /// Adds `load` if it fits the other entries and there is room. Returns `true` if the chunk owns
+    /// it now.
     #[inline]
     pub(in crate::item) fn add<L: Load>(&mut self, load: &L) -> bool {
         let fits = self.filled < MOST
@@ -48,7 +49,7 @@ impl Filling {
         fits
     }
 
-    /// Whether a worker takes it as fast as single items.
+    /// Whether it has enough entries: a worker takes fewer just as fast as single items.
     pub(in crate::item) fn is_worth_it(&self) -> bool {
         self.filled >= FEW || self.of.contents == Contents::Closures
     }

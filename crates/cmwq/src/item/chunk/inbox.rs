@@ -1,12 +1,14 @@
 //! The inbox of a pool: where issuers publish, without its lock.
 //!
-//! One word: the address of the newest item, each item linking to the one before it, or nothing. Publishing is one compare-exchange. The lock
-//! holder takes the whole chain with one swap, and [turns it round](super::taken) bit by bit, so items come out in the order in which they were
-//! published. A node may be a [chunk](super::entries) of items instead of an item.
+//! The inbox is one word: the address of the newest item, or 0 if it is empty. Each item links to
+//! the one before it. Publishing is one compare-exchange. The lock holder takes the whole chain
+//! with one swap, and [turns it round](super::taken) bit by bit, so items come out in the order in
+//! which they were published. A node may be a [chunk](super::entries) of items instead of an item.
 //!
-//! The lowest bit of an *empty* inbox is [`NOTIFY`]: "the next issuer must make sure that a worker is woken". It is in the same word as the
-//! items, so setting it (only while there are none) and publishing cannot miss each other: that is the whole no-lost-wake-up argument on
-//! the issuer's side, see `pool/PROTOCOL.md`.
+//! The lowest bit of an *empty* inbox is [`NOTIFY`]: "the next issuer must make sure that a worker
+//! is woken". It is in the same word as the items, and is set only while there are none, so either
+//! the thread that sets it sees the published item, or the issuer sees the bit. On the issuer's
+//! side this is the whole argument that no wake-up is lost; see `pool/PROTOCOL.md`.
 
 use super::chain::Chain;
 use super::entries::Chunks;
@@ -23,21 +25,23 @@ const NOTIFY: usize = 1;
 /// What the issuer has to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pushed {
-    /// Nothing: a worker that is awake will poll, or others have been published before.
+    /// Nothing: either a worker that is awake will poll, or other items were published before.
     Quiet,
-    /// The same, but nothing else is published.
+    /// Nothing, as above; and no other item is published.
     Alone,
-    /// Make sure that a worker is woken: this issuer alone took the NOTIFY bit.
+    /// Make sure that a worker is woken: this issuer, and no other, took the NOTIFY bit.
     MustNotify,
 }
 
 #[derive(Default)]
 pub(crate) struct Inbox {
     head: AtomicPtr<RawWork>,
-    /// For a spinning worker: another thread has accepted published items, which wait on the worklist. Beside the head, which
-    /// such a worker polls anyway. A hint: a worker that parks relies on the head alone.
+    /// Tells a spinning worker that another thread has accepted published items, which wait on the
+    /// worklist now. It lies beside the head, which the worker polls anyway. It is a hint: a worker
+    /// that parks relies on the head alone.
     accepted: AtomicBool,
-    /// For an issuer with the duty to wake a worker: a worker that is awake runs an item, and will poll when it ends. A hint.
+    /// Tells an issuer that has to wake a worker that one is awake, runs an item, and will poll
+    /// when that ends. A hint.
     worked: AtomicBool,
     /// The number of the worker that searches, or did last, and its CPU plus one; 0: unknown. A hint.
     searcher: AtomicU64,
@@ -50,7 +54,8 @@ impl Inbox {
         self.push_node(item.into_raw())
     }
 
-    /// Publishes `load`, which is handed on, in a new chunk, to which the calling thread adds from now on.
+    /// Publishes `load` in a new chunk, which owns it and is the calling thread's open chunk from
+    /// now on.
     pub(crate) fn push_in_chunk<L: Load>(
         &self,
         load: L,
@@ -88,8 +93,9 @@ impl Inbox {
             };
             // SAFETY: we own `oldest` until the exchange succeeds.
             unsafe { link::set_next(oldest, below) };
-            // Release publishes the items' fields; on success the taker's Acquire reads them. Acquire: taking NOTIFY makes what was done before it was set
-            // visible to the issuer, which takes the pool's lock next anyway; it keeps the argument local.
+            // Release: publishes the items' fields, which the taker acquires. Acquire: an issuer
+            // that takes NOTIFY sees what was done before the bit was set. It takes the pool's lock
+            // next anyway; with the acquire the argument need not mention the lock.
             match self.head.compare_exchange_weak(
                 head,
                 newest.as_ptr(),
@@ -138,7 +144,8 @@ impl Inbox {
         }
     }
 
-    /// The caller, which holds the pool's lock, has seen that nothing waits.
+    /// Called with the pool's lock held, after the caller has seen that nothing waits: takes the
+    /// signal back.
     #[inline]
     pub(crate) fn none_accepted(&self) {
         if self.accepted.load(Ordering::Relaxed) {
@@ -155,7 +162,7 @@ impl Inbox {
 
     #[inline]
     fn set_searcher(&self, word: u64) {
-        // Mostly it is the same, and the line is the issuers'.
+        // Usually it is the same, and issuers use this line, so it is not written in vain.
         if self.searcher.load(Ordering::Relaxed) != word {
             self.searcher.store(word, Ordering::Relaxed);
         }
@@ -194,8 +201,8 @@ impl Inbox {
         cfg!(cmwq_loom) || self.worked.load(Ordering::Relaxed)
     }
 
-    /// Takes the chain of all nodes, which the caller owns from then on: the newest one, from which each links to the one before it. NOTIFY stays as
-    /// it is if there are none.
+    /// Takes all nodes, which the caller owns from then on. Returns the newest one; each links to
+    /// the one before it. If there are none, NOTIFY stays as it is.
     #[inline]
     pub(in crate::item) fn take_chain(&self) -> Option<NonNull<RawWork>> {
         if self.is_empty() {
@@ -205,7 +212,8 @@ impl Inbox {
         NonNull::new(self.head.swap(std::ptr::null_mut(), Ordering::Acquire))
     }
 
-    /// Sets NOTIFY, which asks the next issuer for a wake-up. `false`: there are items already, so it is not set.
+    /// Sets NOTIFY, which asks the next issuer for a wake-up. Returns `false`, and does not set it,
+    /// if there are items.
     #[inline]
     pub(crate) fn ask_notify(&self) -> bool {
         let asked = std::ptr::without_provenance_mut(NOTIFY);

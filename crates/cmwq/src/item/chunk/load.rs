@@ -12,7 +12,7 @@ pub(crate) trait Load {
     fn number(&self) -> usize;
     /// Whether it is the first object in a [block](crate::sys::blocks).
     fn is_in_block(&self) -> bool;
-    /// What it adds to the count.
+    /// By how much it increases the count.
     const COUNTED: u32 = 1;
     /// The address of the item, if it has a handle; 0: it has none.
     #[inline]
@@ -24,12 +24,12 @@ pub(crate) trait Load {
     /// # Safety
     /// The caller owns the entry.
     unsafe fn put(&self, chunk: &Chunk, place: usize);
-    /// The entry was not counted: the item is not in the chunk after all.
+    /// Called if the entry could not be counted: the item is not in the chunk after all.
     #[inline]
     fn take_back(&self, _: &Chunk) {}
 }
 
-/// The item is about to be in the chunk, if that is counted.
+/// Called before the entry is counted: prepares the item for being in the chunk.
 #[inline]
 fn tell_chunk(item: &Pending, chunk: &Chunk) {
     let about = &chunk.about;
@@ -46,7 +46,7 @@ fn tell_destination(item: &Pending, chunk: &Chunk) {
 }
 
 impl Chunks {
-    /// A chunk with `load`, which is handed on, as its first entry, and with no counts yet.
+    /// Makes a chunk with `load` as its first entry, which it owns. Nothing is counted yet.
     pub(in crate::item) fn begin<L: Load>(&self, load: &L) -> Box<Chunk> {
         debug_assert!(self.serial.contents == L::CONTENTS);
         let chunk = self.take_spare();
@@ -106,7 +106,8 @@ impl Load for &Small {
     }
 }
 
-/// A closure with a handle, and the item that it is as long as the handle exists, which has its destination.
+/// A closure with a handle: the item that represents it as long as the handle exists, with its
+/// destination set.
 pub(crate) struct WithHandle<'a> {
     pub(crate) closure: &'a Small,
     pub(crate) item: Pending,

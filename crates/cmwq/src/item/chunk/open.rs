@@ -9,9 +9,9 @@ use crate::sys::fork;
 use std::cell::Cell;
 use std::ptr::NonNull;
 
-/// The chunk that a thread adds to, and holds.
+/// The chunk to which a thread adds. The thread has a hold of it.
 pub(crate) struct OpenChunk {
-    /// Whose chunk it is; `None`: there is none.
+    /// To which chunks it belongs; `None` if there is no open chunk.
     of: Cell<Option<Serial>>,
     chunk: Cell<Option<NonNull<Chunk>>>,
     number: Cell<usize>,
@@ -52,12 +52,14 @@ impl OpenChunk {
         self.chunk.get().filter(|_| fits)
     }
 
-    /// Adds `load` to the [fitting](Self::fitting) `chunk`: it is published, and handed on. The caller need not wake a worker: a lock holder
-    /// will come for the rest of the chunk. If the chunk was closed, it is left, and `load` given back.
+    /// Publishes `load` by adding it to `chunk`, which [fits](Self::fitting). The caller need not
+    /// wake a worker, because a lock holder will come for the contents of the chunk. If the chunk
+    /// was closed, the thread leaves it, and `load` is returned.
     #[inline]
     fn add<L: Load>(&self, chunk: NonNull<Chunk>, load: L) -> Result<(), L> {
         let place = self.next.get();
-        // SAFETY: held, and not used after it is left below: it may be freed then.
+        // SAFETY: the thread holds the chunk, and does not use it after leaving it below, when it
+        // may be freed.
         let chunk = unsafe { chunk.as_ref() };
         if place % TOGETHER == TOGETHER / 2 {
             chunk.prefetch(place + AHEAD);
@@ -75,8 +77,9 @@ impl OpenChunk {
         Ok(())
     }
 
-    /// Writes `load` behind the entries and `ahead` further ones, if the chunk is not closed, fits and has room. `true`: it is handed on, and published
-    /// when it is [counted](Self::count_ahead); nothing else is added before that.
+    /// Writes `load` behind the counted entries and `ahead` further ones, if the chunk is not
+    /// closed, fits and has room. Returns `true` if it was written: the entry owns it, and it is
+    /// published when it is [counted](Self::count_ahead). Nothing else may be added before that.
     #[inline]
     pub(in crate::item) fn write_ahead<L: Load>(&self, of: Serial, load: &L, ahead: usize) -> bool {
         let place = self.next.get() + ahead;
@@ -98,8 +101,8 @@ impl OpenChunk {
         true
     }
 
-    /// Publishes the `ahead` entries that were [written](Self::write_ahead). If the chunk was closed, it is left, and they are given back, the oldest
-    /// first.
+    /// Publishes the `ahead` entries that were [written](Self::write_ahead). If the chunk was
+    /// closed, the thread leaves it, and passes them to `again`, the oldest first.
     #[inline]
     pub(in crate::item) fn count_ahead(&self, ahead: usize, again: impl FnMut(Found)) {
         let Some(chunk) = self.chunk.get() else {
@@ -167,8 +170,9 @@ impl OpenChunk {
         self.add(chunk, load).map_err(|load| load.item)
     }
 
-    /// The handle of the item at this address is dropped. `true`: it was the thread's last addition, is still in the chunk, and is only a closure
-    /// now; no other thread will read the item, which the caller owns.
+    /// Called when the handle of the item at this address is dropped. Returns `true` if that item
+    /// was the thread's last addition and is still in the chunk: then only the closure stays there,
+    /// no other thread will read the item, and the caller owns it.
     #[inline]
     pub(crate) fn drop_handle(&self, item: usize) -> bool {
         if self.with_handle.get() != item {
@@ -179,9 +183,9 @@ impl OpenChunk {
             return false;
         };
         let filled = self.next.get() as u32;
-        // Relaxed: nothing was written since the addition, which released the closure. This exchange goes on with that release for the taker. A
-        // failure: the chunk was closed, and the item is taken.
-        // SAFETY: held.
+        // Relaxed: nothing was written since the addition, which released the closure; for the
+        // taker this exchange continues that release. If it fails, the chunk was closed and the
+        // item was taken. SAFETY: held.
         let dropped = unsafe { chunk.as_ref() }
             .filled
             .compare_exchange(
@@ -197,7 +201,8 @@ impl OpenChunk {
         dropped
     }
 
-    /// The calling thread has made `chunk`, one of `of`, with so many entries of this number. It has a hold of it, and none of another one.
+    /// Makes `chunk`, one of `of`, the calling thread's open chunk. The thread has a hold of it,
+    /// and of no other chunk.
     pub(in crate::item) fn begin(
         &self,
         of: Serial,
@@ -212,7 +217,8 @@ impl OpenChunk {
         self.of.set(Some(of));
     }
 
-    /// The thread adds nothing more to it: what it publishes from now on comes after the chunk's contents.
+    /// Leaves the chunk: the thread adds nothing more to it, so what it publishes from now on comes
+    /// after the chunk's contents.
     #[inline]
     pub(crate) fn leave(&self) {
         if self.of.take().is_some() {
@@ -240,7 +246,8 @@ impl OpenChunk {
 }
 
 impl Chunks {
-    /// A chunk with `load` in it, which is handed on, to be published instead, and open to the calling thread.
+    /// Makes a chunk with `load` in it, which the caller publishes in place of `load`. It is the
+    /// calling thread's open chunk from now on.
     pub(in crate::item) fn make<L: Load>(&self, load: L, open: &OpenChunk) -> NonNull<RawWork> {
         open.leave();
         let chunk = self.begin(&load);

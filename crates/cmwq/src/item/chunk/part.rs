@@ -17,7 +17,7 @@ pub(crate) struct Part {
 unsafe impl Send for Part {}
 
 impl Part {
-    /// About how many entries an open chunk has.
+    /// About how many entries a chunk has that is not closed yet.
     ///
     /// # Safety
     /// `node` is the node of a chunk that was published, and that the caller has taken.
@@ -91,7 +91,7 @@ impl Part {
         self.end - self.next
     }
 
-    /// The same entries, for a thread that takes others of them.
+    /// A second value for the same entries, for a thread that takes other ones of them.
     pub(crate) fn share(&self) -> Part {
         // Relaxed: the existing hold keeps the chunk.
         self.chunk().holds.fetch_add(1, Ordering::Relaxed);
@@ -102,7 +102,8 @@ impl Part {
         }
     }
 
-    /// Leaves it in its chunk, whose node stands for it on a list. The rest of a chunk can be left like this, which is no other part.
+    /// Parks the part: leaves its entries in their chunk, whose node stands for them on a list.
+    /// Only the rest of a chunk can be parked, so that a chunk never has two parked parts.
     pub(crate) fn park(self) -> Pending {
         let node = self.chunk.cast();
         self.stay();
@@ -117,17 +118,18 @@ impl Part {
         unsafe { part.chunk().about.parked.set((part.next, part.end)) };
     }
 
-    /// The part that is [parked](Self::park) in the chunk.
+    /// Takes out the part that is [parked](Self::park) in the chunk.
     ///
     /// # Safety
-    /// There is one; it is in the chunk no longer.
+    /// There is such a part, and the caller takes it once.
     pub(in crate::item) unsafe fn of_chunk(chunk: NonNull<Chunk>) -> Self {
         // SAFETY: as above.
         let (next, end) = unsafe { chunk.as_ref().about.parked.get() };
         Part { chunk, next, end }
     }
 
-    /// The part that was [parked](Self::park) there; otherwise it is an item.
+    /// If this is the node of a chunk: the part that was [parked](Self::park) there. Otherwise
+    /// returns the item.
     pub(crate) fn of_node(node: Pending) -> Result<Self, Pending> {
         match node.is_node() {
             // SAFETY: it is given up.

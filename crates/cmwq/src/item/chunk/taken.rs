@@ -1,9 +1,10 @@
 //! Staged items: what a pool has taken from its [inbox](super::inbox) and not accepted yet.
 //!
-//! The inbox gives out a chain whose newest node comes first. To turn it round, each node has to be touched, and how many there are is the issuers'
-//! choice. So the lock holder turns a few at a time ([`Taken::turn`]), and takes the next chain when this one is turned. What is turned is a list
-//! that is linked both ways, and each item says that it is on it. So an item can be [taken out](Taken::remove) of the middle in a few steps, however
-//! many are before it.
+//! The inbox gives out a chain whose newest node comes first. To reverse it, each node has to be
+//! touched, and issuers decide how many there are. So the lock holder turns a few at a time
+//! ([`Taken::turn`]), and takes the next chain when this one is turned. The turned nodes are a
+//! doubly linked list, and each item notes that it is on it. So an item can be [taken
+//! out](Taken::remove) of the middle in a few steps, however many are before it.
 //!
 //! Chains are numbered, and each node has the number of its chain. A thread that must see all that was published up to now asks for the number that
 //! this has [reached](Taken::reached), and goes on until that chain is [turned](Taken::is_turned), or [accepted](Taken::is_accepted).
@@ -18,14 +19,15 @@ use std::ptr::NonNull;
 /// Items taken from an inbox and not accepted yet, oldest first. Its owner has to use them up: an item in it has no other owner.
 #[derive(Default)]
 pub(crate) struct Taken {
-    /// What is turned.
+    /// The nodes that are turned.
     nodes: Ends,
     /// The rest of the chunk that was the oldest node, and the number of its chain; it comes before `nodes`.
     part: Option<Part>,
     part_chain: u32,
-    /// About how many items there are in what is turned, without `part`.
+    /// About how many items the turned nodes hold, without `part`.
     len: usize,
-    /// The chain that is being turned, and is newer: what is left of it, newest first, and what has been turned of it. That is empty if nothing is left.
+    /// The chain that is being turned, which is newer than `nodes`: what is left of it, newest
+    /// first, and below, what has been turned of it (nothing if nothing is left).
     rest: Option<NonNull<RawWork>>,
     turned: Ends,
     /// How many chains were taken: the number of the last one.
@@ -138,7 +140,8 @@ impl Taken {
         done
     }
 
-    /// Up to which chain everything has come that was published so far.
+    /// The number of the chain that, with those before it, contains everything that was published
+    /// so far.
     pub(crate) fn reached(&self, inbox: &Inbox) -> u64 {
         self.chains + u64::from(!inbox.is_empty())
     }
@@ -148,7 +151,7 @@ impl Taken {
         self.chains > up_to || (self.chains == up_to && self.rest.is_none())
     }
 
-    /// Whether nothing is left of what came up to this chain.
+    /// Whether nothing is left of the chains up to this one.
     pub(crate) fn is_accepted(&self, up_to: u64) -> bool {
         let oldest = match &self.part {
             Some(_) => Some(self.part_chain),
@@ -262,8 +265,8 @@ impl Taken {
         part.holds_closures().then(|| part.pwq())
     }
 
-    /// The oldest items, up to `most` of one chunk, if the oldest is in one; it stops before the first whose address and function do not meet
-    /// `fits`. No item is touched.
+    /// Takes the oldest items, up to `most` of one chunk, if the oldest is in a chunk. It stops
+    /// before the first item for whose address and function `fits` is false. No item is touched.
     #[inline]
     pub(crate) fn split_chunk(
         &mut self,
@@ -381,8 +384,9 @@ impl Taken {
         self.chunks[chunk.about.number_in_pool as usize] = None;
     }
 
-    /// If `item` is in a staged chunk, it is a single staged item afterwards. Its location is a hint, which is written before the item is counted; so the
-    /// chunk is closed, and then searched.
+    /// If `item` is in a staged chunk, it is a single staged item afterwards. Its location is only
+    /// a hint, since it is written before the item is counted; so the chunk is closed first and
+    /// then searched.
     pub(crate) fn single_out(&mut self, item: &RawWork) {
         let number = item.location().chunk();
         let staged = number.and_then(|number| *self.chunks.get(number as usize)?);
@@ -406,8 +410,9 @@ impl Taken {
         }
     }
 
-    /// Nothing is added to the chunk any more, and a last entry with a handle is a single item behind it. `false`: nothing else was in it, and it is
-    /// staged no longer.
+    /// Closes the chunk in its place on the list; a last entry with a handle becomes a single item
+    /// behind it. Returns `false` if nothing else was in the chunk, which then is not staged any
+    /// more.
     ///
     /// # Safety
     /// Its node is on one of the two lists.
@@ -436,7 +441,8 @@ impl Taken {
         }
     }
 
-    /// If the chunk, which is closed, contains the item of this address, all of its items are single ones afterwards, in its place.
+    /// If the closed chunk contains the item at this address, replaces it on the list by its items
+    /// as single ones.
     ///
     /// # Safety
     /// Its node is on one of the two lists.

@@ -11,7 +11,7 @@ impl RawWork {
         new_item!(NODE, None)
     }
 
-    /// For a node, which is nowhere else: sets how many items it counts as.
+    /// Sets how many items the node counts as. Called before any other thread has it.
     #[inline]
     pub(in crate::item) fn set_weight(&self, items: u32) {
         self.location.store(u64::from(items), Ordering::Relaxed);
@@ -26,7 +26,8 @@ impl RawWork {
     /// Sets the number of the chain in which it was taken from the inbox.
     #[inline]
     pub(in crate::item) fn set_chain(&self, chain: u32) {
-        // SAFETY: the thread that has taken it owns the field, which has no other use before the item is accepted.
+        // SAFETY: the thread that has taken the node owns the field, which is not used otherwise
+        // until the item is accepted.
         unsafe { self.colour.set(chain) };
     }
 

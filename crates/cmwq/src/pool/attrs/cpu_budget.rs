@@ -4,13 +4,15 @@
 //! need little. So between two items workers, and threads that run the items that they wait for, read the CPU time that the whole process has used, and
 //! sleep for a short while when that is more than its share.
 //!
-//! The bucket fills at a little less than the quota; how much less depends on how long the system throttles the process: what is left over should
-//! cost no more than that. The system forgets what a period leaves unused; so does the bucket, bit by bit. What it holds after a calm time lets a
-//! burst pass.
+//! The bucket fills at a little less than the rate of the quota. The difference, the *slack*, is
+//! CPU time that the process never uses; it adapts so that this loses no more time than being
+//! throttled does. The system forgets what a period leaves unused, and so does the bucket, bit by
+//! bit. What it holds after a calm time lets a burst pass.
 //!
-//! Threads of the program that compute empty the bucket too, and do not pause. So how long a pause may last depends on what was used since the last
-//! pause ended, and not on the debt alone: a worker keeps a part of the time in any case. Time in which the system throttles the process is no
-//! reason for long ones. The bucket does not see what other processes of the cgroup use.
+//! Threads of the program that compute empty the bucket too, and do not pause. So the length of a
+//! pause depends on what was used since the last pause ended, and not on the debt alone: workers
+//! get a part of the time in any case. Time in which the system throttles the process does not make
+//! pauses longer. The bucket does not see what other processes of the cgroup use.
 #![forbid(unsafe_code)]
 
 use crate::sys::atomic::plain::{AtomicBool, AtomicU64};
@@ -19,24 +21,28 @@ use crate::sys::sync::Mutex;
 use crate::sys::{clock, park};
 use std::time::Duration;
 
-/// The used CPU time is read at most once in this time: that takes some hundred ns, and more with many threads.
+/// The used CPU time is read at most once in this time, because reading it takes some hundred ns,
+/// and more with many threads.
 const CHECK_NS: u64 = 1_000_000;
-/// A pause lasts at least so long, and until so much has come in, or as much as a bucket that is full in [`CALM`] holds: a thread that sleeps often
-/// finds its caches and its CPU cold.
+/// A pause lasts until at least so much CPU time has come in (or as much as a full bucket holds, if
+/// that is less). Shorter pauses would be more frequent, and a thread that sleeps often finds its
+/// caches cold.
 const REFILL_NS: f64 = 1_500_000.0;
-/// A pause may make up for so many times what was used beyond the share since the last one ended: while workers pause, other threads go on. It is
-/// enough if those use up to three quarters of the share.
+/// By how much a pause may make up for what was used beyond the share since the last one ended: it
+/// may last so long that this many times the excess comes in. It is more than 1 because other
+/// threads go on while workers pause; it suffices if those use up to three quarters of the share.
 const CATCH_UP: f64 = 4.0;
 /// No pause is longer. An engine that has run nothing for a second counts as idle, and does not read the quota again.
 const MAX_PAUSE_NS: f64 = 250_000_000.0;
-/// After a part of the period of this size, without use, the bucket is two thirds full.
+/// The part of a period, without any use, after which an empty bucket is two thirds full.
 const CALM: f64 = 0.125;
-/// No tick is slowed down more.
+/// By how much ticks are slowed down at most.
 const MOST_SLOWED: u64 = 50;
 /// The system charges running threads at its ticks, 4 ms apart.
 const TICK_US: f64 = 4_000.0;
-/// The part of the quota that is left over: at first and at least; and at most, when the system throttles the process nevertheless. It hands a quota out
-/// in slices of 5 ms, and of what lies on one CPU others have nothing.
+/// The slack as a part of the quota: the value at first, which is also the least; and below, the
+/// greatest, for when the system throttles the process nevertheless. It may, because it hands the
+/// quota out to CPUs in slices of 5 ms, and one CPU cannot use what another one holds.
 const MIN_SLACK: f64 = 0.0025;
 const MAX_SLACK: f64 = 0.0625;
 
@@ -55,8 +61,8 @@ impl Share {
         1000.0 * (quota_us / 50.0).max(TICK_US.min(quota_us / 16.0))
     }
 
-    /// What is done every few ms on any machine is done so many times more rarely below a quota of less than a quarter of a CPU, of which it would use
-    /// up a large part.
+    /// How many times more rarely periodic work (every few ms) is done. More than 1 below a quota
+    /// of less than a quarter of a CPU, of which that work would use up a large part.
     fn slows(&self) -> u64 {
         let quarters = self.period_us.div_ceil(4 * self.quota_us.max(1));
         quarters.min(MOST_SLOWED)
@@ -69,7 +75,7 @@ struct Bucket {
     slack: f64,
     /// CPU time that is left, in ns; below 0 if more was used than had come in.
     level_ns: f64,
-    /// When that was so, and what the process had used then.
+    /// The time of `level_ns`, and what the process had used by then.
     at_ns: u64,
     used_ns: u64,
     /// When the last pause ended, and what the process had used then.
@@ -100,7 +106,8 @@ impl Bucket {
         self.share.quota_us as f64 * (1.0 - self.slack) / self.share.period_us as f64
     }
 
-    /// For how long the process was throttled lately: so many us, summed over CPUs, in so many us; about a second.
+    /// Adapts the slack: in the last `passed_us`, about a second, the process was throttled for
+    /// `throttled_us`, summed over CPUs.
     fn learn(&mut self, throttled_us: u64, passed_us: u64) {
         let quota_us = passed_us as f64 * self.share.quota_us as f64 / self.share.period_us as f64;
         let costs_more = throttled_us as f64 > self.slack * quota_us;
@@ -108,7 +115,7 @@ impl Bucket {
         self.slack = slack.clamp(MIN_SLACK, MAX_SLACK);
     }
 
-    /// Accounts for what was used since the last call. How long to pause, in ns.
+    /// Accounts for what was used since the last call. Returns how long to pause, in ns.
     fn note(&mut self, now_ns: u64, used_ns: u64) -> u64 {
         let passed = now_ns.saturating_sub(self.at_ns).max(1) as f64;
         let used = used_ns.saturating_sub(self.used_ns) as f64;
@@ -123,7 +130,7 @@ impl Bucket {
             let level_ns = self.level_ns + net * passed;
             level_ns.clamp(-rate * period_ns, (net * calm_ns).max(0.0))
         };
-        // What the clock may be off by is no debt.
+        // A debt within the error of the clock does not count.
         let debt_ns = -self.level_ns - self.share.tolerance_ns();
         if debt_ns <= 0.0 {
             return 0;
@@ -144,11 +151,11 @@ impl Bucket {
 pub(crate) struct CpuBudget {
     /// There is a quota.
     on: AtomicBool,
-    /// The used CPU time is not read before.
+    /// The time before which the used CPU time is not read again.
     check_ns: AtomicU64,
     paused_until_ns: AtomicU64,
     pauses: AtomicU64,
-    /// The sum of all pauses, with what the last one still lasts.
+    /// The sum of all pauses, including the rest of the present one.
     paused_ns: AtomicU64,
     bucket: Mutex<Option<Bucket>>,
     /// 0: there is no quota.
@@ -208,7 +215,7 @@ impl CpuBudget {
         }
     }
 
-    /// Pauses if that is due.
+    /// Pauses if a pause is due.
     #[inline]
     pub(in crate::pool) fn keep(&self) {
         if let Some(pause) = self.pause_due() {
@@ -288,9 +295,9 @@ impl CpuBudget {
 /// A pause that is due.
 pub(in crate::pool) struct Pause {
     ns: u64,
-    /// The caller found that it is due, for all.
+    /// Whether the caller was the one that found the pause due; it counts it for all threads.
     found: bool,
-    /// Of the quota, before the pause was found due.
+    /// The value of `changes` before the pause was found due.
     changes: u32,
 }
 

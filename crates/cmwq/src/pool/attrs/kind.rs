@@ -6,7 +6,19 @@ use super::threads::WorkerThreads;
 use crate::topology::CpuSet;
 use std::sync::Arc;
 
-/// What a pool is for.
+/// Tells what a pool is for: a pod, or one CPU.
+///
+/// ```
+/// let queue = cmwq::Workqueue::builder("io").build()?;
+/// queue.spawn(|| ()).join()?;
+/// let engine = cmwq::Engine::global()?;
+/// use cmwq::observe::PoolFor;
+///
+/// let pools = engine.pool_states();
+/// let unbound = pools.iter().filter(|pool| pool.kind == PoolFor::Unbound);
+/// println!("{} pools are for pods", unbound.count());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PoolFor {
     /// A pod: as many running workers as it has CPUs.
@@ -45,7 +57,7 @@ pub(crate) struct Binding {
     pub(crate) cpus: CpuSet,
     /// How many workers may run at the same time.
     pub(crate) target: u32,
-    /// `cpus` is the one CPU that the pool is for.
+    /// Whether `cpus` is the one CPU that the pool is for.
     pub(crate) associated: bool,
 }
 

@@ -17,15 +17,16 @@ pub(crate) struct Params {
     pub(crate) slots: RunningSlots,
     /// How much CPU time the process may use.
     pub(crate) cpu_budget: CpuBudget,
-    /// 0: items are never marked.
+    /// How long an item may compute before it is marked as a CPU hog. 0: none is marked.
     pub(crate) cpu_intensive_ns: AtomicU64,
-    /// 0: nothing is reported.
+    /// How often a function must have been marked before it is reported. 0: none is reported.
     pub(crate) cpu_intensive_warnings: AtomicU32,
-    /// What the threads that run items block: what the thread that built the engine did then.
+    /// The signals that threads which run items block: those that the thread which built the engine
+    /// blocked then.
     pub(crate) signals: Box<SignalMask>,
-    /// Functions that hogged a CPU.
+    /// How often each function has hogged a CPU.
     pub(in crate::pool) hogs: FunctionCounts,
-    /// Functions that slept where they must not.
+    /// How often each function has slept where it must not.
     #[cfg(all(debug_assertions, not(cmwq_loom)))]
     pub(in crate::pool) sleepers: FunctionCounts,
 }

@@ -13,7 +13,8 @@ pub(in crate::pool) const UNLIMITED: u32 = u32::MAX;
 
 /// A pool, as far as the line for slots knows it.
 pub(in crate::pool) trait Borrower: Send + Sync {
-    /// It is no longer in line, and a slot is reserved for it. `false`: it needs none.
+    /// Called for a pool that was taken out of the line, with a slot reserved for it. Returns
+    /// `false` if it needs none any more.
     fn accept_slot(self: Arc<Self>) -> bool;
 }
 
@@ -23,7 +24,7 @@ pub(crate) struct RunningSlots {
     state: Mutex<SlotsState>,
     /// Slots that pools in line wait for, and those held beyond the limit. A hint for holders.
     wanted: AtomicU32,
-    /// There is a limit: for threads that do not hold a pool's lock.
+    /// Whether there is a limit, for threads that do not hold a pool's lock.
     limited: AtomicBool,
 }
 
@@ -35,7 +36,7 @@ struct SlotsState {
     held: u32,
     /// Pools with work and without a slot for it, and since when each waits.
     line: VecDeque<(Weak<dyn Borrower>, u64)>,
-    /// The service thread checks the line periodically.
+    /// Whether the service thread checks the line periodically.
     tended: bool,
 }
 
@@ -141,7 +142,7 @@ impl RunningSlots {
         self.with(|state| state.held += slots);
     }
 
-    /// `true`: a pool in line can have one.
+    /// Gives slots back. Returns `true` if a pool in line can have one now.
     pub(in crate::pool) fn give_back(&self, slots: u32) -> bool {
         self.with(|state| {
             state.held = state.held.saturating_sub(slots);
@@ -149,7 +150,8 @@ impl RunningSlots {
         })
     }
 
-    /// The first pool in line, with a slot reserved for it, if one is free; or though none is, if the pool came before `overdue_ns`.
+    /// Takes the first pool out of the line and reserves a slot for it, if one is free, or if the
+    /// pool has been in line since before `overdue_ns`.
     fn next_in_line(&self, overdue_ns: u64) -> Option<Weak<dyn Borrower>> {
         self.with(|state| {
             let (_, since_ns) = state.line.front()?;
@@ -161,7 +163,8 @@ impl RunningSlots {
         })
     }
 
-    /// Whether there is a line; without one the service thread has to be asked again.
+    /// Whether pools are in line. If none is, the service thread stops checking, and has to be
+    /// asked again.
     pub(in crate::pool) fn must_be_tended(&self) -> bool {
         let mut state = self.state.lock();
         state.tended = !state.line.is_empty();

@@ -53,7 +53,8 @@ pub(in crate::pool) struct Wishes {
 
 impl Drop for Wishes {
     fn drop(&mut self) {
-        // The last pool, queue or engine that has them may go on any thread of the library, also with its last timer.
+        // The hooks are code of the program, and any thread of the library may be the one that
+        // drops them: with the last pool, queue, engine or timer that has them.
         for hook in [self.start.take(), self.exit.take()].into_iter().flatten() {
             dispose_elsewhere(hook);
         }
@@ -275,7 +276,8 @@ pub(in crate::pool) fn spawn(
     let blocks_signals = wishes.is_some_and(|wishes| wishes.0.block_signals);
     let params = params.clone();
     thread::spawn_with_stack(name, stack_size, move || {
-        // By the thread itself: its creator, which may be a thread of the library, never takes a signal.
+        // The thread sets its mask itself, because its creator may be a thread of the library,
+        // which must keep its own signals blocked.
         if !blocks_signals {
             params.signals.take();
         }

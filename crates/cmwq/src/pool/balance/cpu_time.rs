@@ -6,7 +6,8 @@ use crate::pool::state::worker::{Busy, WorkerState};
 use crate::sys::thread::{self, ThreadState};
 use std::sync::Arc;
 
-/// So many workers of a pool at most in one sample: each costs a read of a file. The next sample goes on with the others.
+/// How many workers of a pool are asked in one sample at most, since each costs reading a file. The
+/// next sample goes on with the others.
 const MOST_ASKED: usize = 16;
 
 impl Pool {
@@ -27,7 +28,7 @@ impl Pool {
             (running, begins, started != inner.stats.started)
         };
         let busy = ran || (!begins && !running.is_empty());
-        // With the lock free: a system call or two for each.
+        // Done with the lock released, since it takes a system call or two for each worker.
         let clocks: Vec<(u32, u64)> = running
             .into_iter()
             .filter(|&(_, tid)| begins || thread::state_of(tid) != ThreadState::Asleep)
@@ -44,7 +45,7 @@ impl Pool {
                 slot.accounted_cpu_ns = cpu_ns;
             } else if matches!(slot.state, WorkerState::Busy(_)) {
                 slot.accounted_cpu_ns = cpu_ns;
-                // While the worker is busy, `pwq` is that of its own item.
+                // While the worker is busy, the field `pwq` names the pool workqueue of its item.
                 inner.pwqs[slot.pwq].stats.cpu_ns += used;
             }
         }

@@ -1,4 +1,4 @@
-//! CPU hogs: how long an item may compute before its worker is one, and room for others beside them.
+//! CPU hogs: how long an item may compute before it is one, and room for other items beside hogs.
 #![forbid(unsafe_code)]
 
 use crate::pool::attrs::kind::PoolFor;
@@ -7,8 +7,10 @@ use crate::pool::state::worker::WorkerState;
 use crate::sys::atomic::Ordering;
 use std::sync::Arc;
 
-/// Under a limit over all pools, items of an unbound pool are hogs this many times later: more workers than slots only get the process's cgroup
-/// throttled. For the same reason there are then only as many extra slots as hogs, unless no item ends for long.
+/// Under a limit over all pools, items of an unbound pool become hogs only after this many times
+/// the threshold: if more workers run than there are slots, the process's cgroup is only throttled.
+/// For the same reason there are then only as many extra slots as hogs, unless no item ends for
+/// long.
 const LATER_IF_LIMITED: u64 = 10;
 
 impl Pool {
@@ -45,7 +47,8 @@ impl Pool {
         };
         guard.hogs.grow(most);
         guard.retarget();
-        // All at once: each of them has to wait for a CPU beside the hogs before it could wake the next one.
+        // All are woken at once: each has to wait for a CPU beside the hogs before it could wake
+        // the next one.
         let short = guard.short_beside_hogs();
         let woken = (0..short).take_while(|_| guard.wake_idle()).count();
         if woken < short {
@@ -61,7 +64,8 @@ impl Pool {
 }
 
 impl Inner {
-    /// How many more workers could begin an item now beside the hogs, those that are on their way left out.
+    /// How many more workers could begin an item beside the hogs now, not counting those that are
+    /// on their way.
     fn short_beside_hogs(&self) -> usize {
         if self.hogs.extra == 0 {
             return 0;

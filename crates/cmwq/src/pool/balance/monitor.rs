@@ -29,7 +29,8 @@ use std::sync::{Arc, Weak};
 pub(super) const PERIOD_NS: u64 = 2_000_000;
 /// The time between the first two ticks for a pool: what waits there may be worth a steal.
 const QUICK_NS: u64 = 20_000;
-/// After so many calm ticks in a row the monitor drops a pool; the second is for a pool that was sampled for hogs only.
+/// After so many calm ticks in a row the monitor drops a pool. The second number is for a pool that
+/// was sampled for hogs only.
 const FORGET_AFTER: u32 = 25;
 const FORGET_QUIET_AFTER: u32 = 5;
 /// After so many calm ticks in a row, waiters are woken at once again, and spin before they park.
@@ -49,7 +50,7 @@ struct MonitoredPool {
     paused_ns: u64,
     ticks: u64,
     calm_ticks: u32,
-    /// Items have waited at a tick.
+    /// Whether items have waited at a tick.
     contended: bool,
     completed: u64,
     sleepers: Sleepers,
@@ -86,13 +87,15 @@ impl Monitor {
             let Some(pool) = watched.pool.upgrade() else {
                 return false;
             };
-            // While workers pause no item ends, and yet the pool is as saturated as before.
+            // While workers pause for the quota no item ends, though the pool is as saturated as
+            // before. So the time of pauses is left out.
             let (paused_ns, left_ns) = pool.attrs.params.cpu_budget.paused(now);
             let paused_meanwhile_ns = paused_ns.saturating_sub(watched.paused_ns);
             let passed_ns = (now - watched.ticked_ns).saturating_sub(paused_meanwhile_ns);
             let period_ns = PERIOD_NS * pool.attrs.params.cpu_budget.slows_ticks();
             if paused_meanwhile_ns > 0 && watched.ticks > 2 && passed_ns < period_ns / 2 {
-                // There would be nothing to do before, and each tick uses up a part of the quota.
+                // There would be nothing to do before the pause ends, and each tick uses up a part
+                // of the quota.
                 watched.next_tick_ns = now + left_ns + period_ns;
                 return true;
             }
@@ -130,9 +133,11 @@ impl Pool {
         true
     }
 
-    /// Samples the pool after `passed_ns`, without pauses below a CPU quota. `false`: the monitor can drop it.
+    /// Samples the pool; `passed_ns` have passed since the last tick, without pauses below a CPU
+    /// quota. Returns `false` if the monitor can drop the pool.
     fn tick(self: &Arc<Self>, watched: &mut MonitoredPool, passed_ns: u64, pauses: bool) -> bool {
-        // Dropped after the guard: wakers must be called with the lock free.
+        // Declared before the guard, so that it is dropped after it: wakers must be called with the
+        // lock free.
         let _wake;
         let mut guard = self.lock();
         if guard.is_limited() {
@@ -154,10 +159,11 @@ impl Pool {
         watched.contended = true;
         guard.lengthen_slices();
         if matches!(self.attrs.kind, PoolFor::Bh(_)) {
-            // One item at a time, whatever it does.
+            // A BH pool runs one item at a time, whatever that item does.
             return true;
         }
-        // A CPU that finds nothing before the woken threads have queued more would idle.
+        // So many items must be left to run until the woken threads have queued more; otherwise a
+        // CPU would idle.
         let at_once = u64::from(guard.running() + guard.guests);
         _wake =
             self.pending_wakeups
@@ -178,7 +184,8 @@ impl Pool {
         watched: &mut MonitoredPool,
         caller_slots: bool,
     ) -> bool {
-        // In this order: wakers must be called with the lock free.
+        // Declared before the guard is moved here, so that it is dropped after it: wakers must be
+        // called with the lock free.
         let _wake;
         let mut guard = guard;
         self.set_wants_thieves(false);
@@ -209,7 +216,8 @@ impl Pool {
         if counts_hogs {
             self.sample_busy(guard, &mut watched.next_suspect);
         } else if is_used {
-            // With a `max_active` as large as the allowance for sleepers nothing waits here because of it.
+            // If `max_active` is only as large as the allowance for sleepers, nothing waits here,
+            // but only because of that limit.
             drop(guard);
             self.count_sleepers(&mut watched.sleepers);
         }
@@ -241,7 +249,7 @@ impl Pool {
 impl PoolGuard<'_> {
     /// How many items wait, and how many have ended since the last tick.
     fn progress_since(&mut self, watched: &mut MonitoredPool) -> (u64, u64) {
-        // What was published and not taken yet waits as well, and may be most of it.
+        // Items that were published and not taken yet wait as well, and may be most of what waits.
         self.collect();
         let before = std::mem::replace(&mut watched.completed, self.stats.completed);
         (self.waiting() as u64, self.stats.completed - before)

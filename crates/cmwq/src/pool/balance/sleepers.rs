@@ -1,28 +1,33 @@
 //! Learns how many of a pod's workers sleep without declaring it.
 //!
-//! An item that sleeps in a system call for a millisecond is over before the monitor can tell. If many do, the pod's CPUs idle while items wait: on
-//! two CPUs, items that compute for 20 us and sleep for 250 us on average keep 27 workers busy. So the monitor takes samples: at each tick of a
-//! saturated pod where items wait it reads the state of a few of the running workers. The share that sleeps, times the number that runs, is how many
-//! may run *beside* as many as there are CPUs. That is its own fixed point (Little's law): with all sleepers allowed for, as many workers are awake
-//! as there are CPUs. Since that holds only on average, a few more may run.
+//! An item that sleeps in a system call for a millisecond has ended before the monitor can notice.
+//! If many do, the pod's CPUs idle while items wait: on two CPUs, items that compute for 20 us and
+//! sleep for 250 us on average keep 27 workers busy. So the monitor takes samples: at each tick of
+//! a saturated pod where items wait it reads the state of a few of the running workers. The share
+//! that sleeps, times the number that runs, is how many may run *beside* as many as there are CPUs.
+//! Repeating this leads to the right number (Little's law): when all sleepers are allowed for, as
+//! many workers are awake as there are CPUs. Since that holds only on average, a few more may run.
 //!
-//! Workers that declare a block do not count as running, but come back at any time. If many do, the same margin applies. Otherwise a worker would
-//! park after its item only because another has come back, and would be woken when the next one blocks. A worker that stays blocked for many ticks
-//! does not count for this: nobody comes back, and with the margin more workers would run than there are CPUs.
+//! Workers that declare a block do not count as running, but come back at any time. If many do, the
+//! same margin applies. Otherwise a worker would park after its item only because another has come
+//! back, and would be woken when the next one blocks. A worker that stays blocked for many ticks
+//! does not count for this: no worker comes back, so with the margin more workers would run than
+//! there are CPUs.
 //!
-//! A worker counts as asleep only if it is still in the same item after its state was read: a worker that waits for the pool's lock between two items
-//! does not. If items only compute, none is found asleep, and the allowance is gone after a few ticks.
+//! A worker counts as asleep only if it is still in the same item after its state was read: a
+//! worker that waits for the pool's lock between two items does not. If items only compute, no
+//! worker is found asleep, and the allowance falls to zero within a few ticks.
 #![forbid(unsafe_code)]
 
 use crate::pool::state::pool::{Inner, Pool};
 use crate::pool::state::worker::{Busy, WorkerHandle, WorkerState};
 use std::sync::Arc;
 
-/// So many workers per tick: reading a thread's state takes some microseconds.
+/// How many workers are looked at in a tick. Reading a thread's state takes some microseconds.
 const SAMPLE: usize = 4;
 /// The unit of shares.
 const WHOLE: u32 = 1024;
-/// A smaller share is chance.
+/// A share that is smaller than this counts as chance.
 const NOTICED: u32 = WHOLE / 8;
 
 /// What the monitor has learned about one pool.
@@ -51,7 +56,7 @@ impl Sleepers {
         self.blocked / WHOLE
     }
 
-    /// How many of `running` workers sleep.
+    /// How many of `running` workers are asleep by this estimate.
     fn of(&self, running: u32) -> u32 {
         if self.share < NOTICED {
             return 0;

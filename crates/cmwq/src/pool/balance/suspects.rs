@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Less CPU time than this in one period counts as none: going to sleep takes some.
 const ASLEEP_BELOW_NS: u64 = PERIOD_NS / 10;
-/// So many threads' states at most are read at a tick; each read takes some microseconds.
+/// How many threads' states are read at a tick at most. Each read takes some microseconds.
 const MOST_STATES: usize = 16;
 
 /// A worker that may be asleep; its thread is examined with the lock free.
@@ -34,7 +34,7 @@ struct Suspect {
 }
 
 impl Suspect {
-    /// `None`: the thread is gone.
+    /// Reads the thread's CPU clock. Returns `None` if the thread has ended.
     fn read_clock(mut self) -> Option<Self> {
         self.tid = self.handle.tid();
         self.cpu_ns = thread::cpu_time_ns(self.tid)?;
@@ -104,7 +104,8 @@ impl Pool {
         let Suspect { tid, cpu_ns, .. } = suspect;
         let same_item = suspect.is_same_item();
         let counted = suspect.busy == Busy::Running;
-        // What the host of a virtual machine takes counts as CPU time too: a sleeping worker is not back, whatever its clock says.
+        // A moving clock alone does not show that a worker is back, since time that the host of a
+        // virtual machine takes counts as CPU time too.
         let came_back = suspect.busy == Busy::Blocked
             && !suspect.seen_counted
             && same_item
@@ -137,7 +138,7 @@ impl Pool {
             guard.step_out(suspect.id, Busy::Blocked);
             guard.stats.blocked_seen += 1;
         } else if came_back {
-            // It was not counted at the last tick, and its clock has moved since.
+            // It was not counted as running at the last tick, and its clock has moved since.
             let inner: &mut Inner = &mut guard;
             let worker = &mut inner.workers[suspect.id];
             inner.counts.transition_blocked_to_running(worker);
@@ -153,7 +154,7 @@ impl Pool {
                 .front
                 .clone();
             drop(guard);
-            // On an unbound queue long computing is allowed.
+            // Only per-CPU pools report hogs: on an unbound queue computing for long is allowed.
             if self.counts_all_hogs() {
                 self.report_hog(func, &*queue);
             }

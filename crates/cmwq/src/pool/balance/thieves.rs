@@ -11,8 +11,8 @@ use crate::sys::atomic::plain::AtomicBool;
 use std::sync::{Arc, Weak};
 
 impl Group<Pool> {
-    /// The members that have no CPU in common with `pool`, nearest first. Pods of several scopes overlap: a worker of an overlapping pod would take a CPU
-    /// from the pool's own workers.
+    /// The members that have no CPU in common with `pool`, nearest first. Pods of different scopes
+    /// overlap, and a worker of an overlapping pod would take a CPU from the pool's own workers.
     pub(in crate::pool) fn neighbours_of(&self, pool: &Pool) -> Vec<Arc<Pool>> {
         let mut others: Vec<Arc<Pool>> = self
             .members
@@ -56,8 +56,9 @@ impl Neighbours {
         &self.nearest_first
     }
 
-    /// Whether one of them wants thieves, or there may be others by now. The shared counter also counts pools that are no neighbours: their pods overlap. Under
-    /// a pool's lock, where no pool may be dropped.
+    /// Whether a neighbour wants thieves, or the group has changed, so that there may be other
+    /// neighbours. The shared counter alone does not tell, because it also counts pools with
+    /// overlapping pods. Called with a pool's lock held, when no pool may be dropped.
     pub(in crate::pool) fn want_thieves(&self, pool: &Pool) -> bool {
         pool.group.version.load(Ordering::Acquire) != self.version
             || self.wants.iter().any(|wants| wants.load(Ordering::Relaxed))
@@ -65,15 +66,17 @@ impl Neighbours {
 }
 
 impl Pool {
-    /// Wakes idle workers of this pool as thieves, as far as it has CPUs to spare, `most` at most. If none is idle, a new one will steal. Beside `long`
-    /// items others start, as beside CPU hogs: thieves that are away do not count then. Returns how many come.
+    /// Wakes up to `most` idle workers of this pool as thieves, as far as it has CPUs to spare. If
+    /// no worker is idle, a new one will steal. With `long` (the items take long) thieves that are
+    /// away do not count as using a CPU, as with CPU hogs. Returns how many come.
     pub(in crate::pool) fn send_thieves(self: &Arc<Self>, most: u32, long: bool) -> u32 {
         let mut guard = self.lock_beside_batches();
         guard.calls_no_thief = true;
         if guard.dying {
             return 0;
         }
-        // A searching worker steals by itself. Hogs and thieves use CPUs too.
+        // A searching worker steals by itself, so it counts as coming. Hogs and thieves use CPUs
+        // too.
         let coming = guard.searching().min(most);
         let away = if long { 0 } else { guard.counts.away() };
         let computing = guard.running() + away + guard.hogs.workers;
@@ -81,7 +84,7 @@ impl Pool {
         let free = cpus.saturating_sub(computing + guard.searching());
         let mut more = (most - coming).min(free);
         if guard.is_limited() {
-            // Each of them needs a slot.
+            // Each thief needs a running slot.
             more = more.min(1);
         }
         if coming == 0 && more == 0 && guard.borrow_slot_to_steal() {
@@ -94,7 +97,7 @@ impl Pool {
         coming + more
     }
 
-    /// Calls so many thieves from the nearest neighbours that have CPUs to spare.
+    /// Calls up to `most` thieves from the nearest neighbours that have CPUs to spare.
     #[cold]
     pub(in crate::pool) fn call_thieves(self: &Arc<Self>, most: u32) {
         self.set_wants_thieves(true);
@@ -102,7 +105,7 @@ impl Pool {
         self.ask_neighbours(most, long);
     }
 
-    /// Returns how many thieves come.
+    /// Asks the neighbours, nearest first, for thieves. Returns how many come.
     pub(in crate::pool) fn ask_neighbours(self: &Arc<Self>, most: u32, long: bool) -> u32 {
         let neighbours = self.group().neighbours_of(self);
         let left = neighbours.iter().try_fold(most, |left, other| {
@@ -112,14 +115,16 @@ impl Pool {
     }
 }
 
-/// Items that take longer are long: none of them ends between two ticks of the monitor.
+/// Items that take longer than this count as long: none of them ends between two ticks of the
+/// monitor.
 const LONG_NS: u64 = 2_000_000;
 
-/// While away, the worker does not count as searching in its own pool; as running only under a limit over all pools.
+/// Calls `f`, in which the worker steals. Meanwhile it does not count as searching in its own pool,
+/// and as running only under a limit over all pools.
 pub(in crate::pool) fn away(pool: &Arc<Pool>, id: u32, f: impl FnOnce() -> bool) -> bool {
     {
         let mut guard = pool.lock();
-        // It uses a slot of its own pool.
+        // Under a limit it uses a slot of its own pool, and so counts.
         let counts = guard.is_limited();
         let inner: &mut Inner = &mut guard;
         let worker = &mut inner.workers[id];

@@ -8,7 +8,8 @@ use crate::pool::task::busy::Executor;
 use crate::pool::task::run::{Open, Run};
 use crate::sys::clock;
 
-/// After this the items were not short at all: a worker that looks for work may close the batch.
+/// A batch that takes longer than this has an item that is not short: a worker that looks for work
+/// may close it.
 pub(in crate::pool) const OVERDUE_NS: u64 = 16_000;
 
 impl PoolGuard<'_> {
@@ -33,8 +34,8 @@ impl PoolGuard<'_> {
         }
     }
 
-    /// An item has come again whose last run was begun from the batch of this number. If that batch is still open the item may still run, and that has to be
-    /// seen.
+    /// Called for an item whose last run was begun from the batch of this number. Closes that batch
+    /// if it is still open: the item may still run there, and only a closed batch shows that.
     pub(in crate::pool) fn close_batch_noted(&mut self, noted: usize) {
         let its_own = |&&(id, serial): &&(u32, u32)| ticket(id, serial) == noted;
         if let Some(&(id, _)) = self.batches.iter().find(its_own) {
@@ -42,7 +43,7 @@ impl PoolGuard<'_> {
         }
     }
 
-    /// The batch of worker `id` is not open any more.
+    /// Removes the batch of worker `id` from the list of open ones.
     #[inline]
     pub(in crate::pool) fn forget_batch(&mut self, id: u32) {
         let inner: &mut Inner = self;
@@ -70,7 +71,8 @@ impl PoolGuard<'_> {
             item.accept(open.colour);
             inner.worklist.push_front(item);
         }
-        // Only its worker knows whether the last one still runs; the worker reports its end.
+        // The item that was begun last counts as running. Only the worker of the batch knows
+        // whether it does; the worker reports its end.
         let (address, func) = match &open.part {
             Some(part) => part.name(begun - 1),
             None => handle.batch.name(begun - 1),
@@ -93,7 +95,7 @@ impl PoolGuard<'_> {
     pub(in crate::pool) fn account(&mut self, id: u32, open: &Open, started: usize, ended: usize) {
         let inner: &mut Inner = self;
         let (started, ended) = (started as u64, ended as u64);
-        // The first one was counted when it began.
+        // The first item was counted when the batch was opened.
         inner.workers[id].runs += started - 1;
         inner.stats.started += started;
         inner.stats.completed += ended;

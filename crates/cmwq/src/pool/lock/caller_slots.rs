@@ -9,7 +9,8 @@ use crate::sys::atomic::Ordering;
 use std::sync::Arc;
 
 impl PoolGuard<'_> {
-    /// A caller slot for the calling thread, if a credit is at hand. `None`: the queue is at its limit, or on its way out of this pool.
+    /// Opens a caller slot for the calling thread, if a credit is at hand. Returns `None` if the
+    /// queue is at its limit, or is being removed from this pool.
     pub(crate) fn open_caller_slot(&mut self, key: PwqKey) -> Option<Arc<CallerSlot>> {
         let pwq = self.pwq_mut(key)?;
         if !pwq.traits.waiters_run || !pwq.take_credit_for_caller_slot() {
@@ -60,11 +61,11 @@ impl PoolGuard<'_> {
 }
 
 impl Pool {
-    /// A run has ended during which its caller slot was closed.
+    /// Accounts for the end of a run during which its caller slot was closed.
     pub(crate) fn end_caller_slot_run(self: &Arc<Self>, key: PwqKey, caller_slot: &CallerSlot) {
         let mut guard = self.lock();
         let colour = caller_slot.colour.load(Ordering::Relaxed);
-        // The run is in flight, so the pool workqueue is still there.
+        // The pool workqueue still exists, because this run is in flight.
         let pwq = &mut guard.pwqs[key.index];
         pwq.closed_caller_slots
             .retain(|other| !std::ptr::eq(&**other, caller_slot));

@@ -8,8 +8,8 @@ use crate::pool::task::busy::Running;
 use std::sync::Arc;
 
 impl Pool {
-    /// Asks `question` about `item` under the lock, until the answer is `Some`, or all that was published before the call is staged. The lock is still held
-    /// when this returns.
+    /// Calls `question` with `item` under the lock until it answers `Some`, or until all items that
+    /// were published before the call are staged. The lock is still held when this returns.
     pub(crate) fn find<'p, R>(
         self: &'p Arc<Self>,
         item: &RawWork,
@@ -51,7 +51,8 @@ impl Pool {
         Some(guard.pwqs[pwq].owner.front.clone())
     }
 
-    /// The queue of `item`, and by what index it knows the item's limit, if the item waits for a credit in this pool.
+    /// If `item` waits for a credit in this pool: its queue, and the index by which that queue
+    /// knows the item's limit.
     pub(crate) fn waits_for_credit(
         self: &Arc<Self>,
         item: &RawWork,
@@ -66,21 +67,24 @@ impl Pool {
     }
 }
 
-/// An item that was taken out, and its queue if that is ordered: then another pool may still run the item.
+/// An item that was taken out. Its queue is there if it is ordered: then an earlier run of the item
+/// may still go on in another pool.
 pub(crate) type Removed = (Pending, Option<Arc<dyn FrontEnd>>);
 
 impl PoolGuard<'_> {
-    /// Takes a pending item off its list in this pool, and completes what waited for it. `None`: it is on no list.
+    /// Takes a pending item off its list in this pool, and completes the waits for it. Returns
+    /// `None` if it is on no list.
     pub(crate) fn take_out(&mut self, pool: u32, item: &RawWork) -> Option<Removed> {
         let location = item.location();
         let pending = self.unlink(pool, item)?;
         let pwq = &self.pwqs[location.pwq()];
         let ordered = pwq.traits.ordered.then(|| pwq.owner.front.clone());
         let waiters = self.awaited.remove(&item.address()).unwrap_or_default();
-        // Before it leaves the flight: the pool workqueue may go with its last item.
+        // Before the item is counted out of flight: with its last item the pool workqueue may be
+        // removed.
         self.pwqs[location.pwq()].times.forget(item.address());
         self.leave_room(location.pwq());
-        // A staged item is in no count.
+        // A staged item is not counted yet.
         if location.list != ListKind::Staged {
             let active = u32::from(location.list != ListKind::Inactive);
             let ended = self.leave_flight(location.pwq(), pending.colour(), 1, active);

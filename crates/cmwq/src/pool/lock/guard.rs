@@ -28,13 +28,14 @@ pub(in crate::pool) enum Event {
     Done(Vec<Arc<Completion>>),
 }
 
-/// Requests to the service thread. They are no events, since requesting must not allocate.
+/// Requests to the service thread. They are not kept as events, because events are allocated, and a
+/// request must not need memory.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::pool) struct Asks {
     pub(in crate::pool) create_worker: bool,
     pub(in crate::pool) watch: bool,
     pub(in crate::pool) cull_later: bool,
-    /// So many thieves.
+    /// How many thieves to call.
     pub(in crate::pool) thieves: u32,
     /// A slot was given back for which a pool is in line.
     pub(in crate::pool) hand_out_slots: bool,
@@ -46,17 +47,18 @@ pub(crate) struct PoolGuard<'p> {
     pub(in crate::pool) pool: &'p Arc<Pool>,
     /// `None` only while the guard is being dropped.
     pub(in crate::pool) inner: Option<MutexGuard<'p, Inner>>,
-    /// As long as `inner` is there.
+    /// Exists as long as `inner` does.
     pub(in crate::pool) hold: Hold,
     pub(in crate::pool) wake: Option<Wake>,
     pub(in crate::pool) asks: Asks,
-    /// The lock holder searches for a thief itself. A pool that it finds busy must not search for one in turn, and so on through all pools.
+    /// Set by a lock holder that looks for a thief for another pool: if this pool is busy, it must
+    /// not look for a thief in turn, or the search would go on through all pools.
     pub(in crate::pool) calls_no_thief: bool,
     /// The holder hands out slots itself, including those that this release gives back.
     pub(in crate::pool) hands_out_nothing: bool,
-    /// How many staged nodes may still be turned or accepted before the lock is released.
+    /// How many more staged nodes this holding of the lock may turn or accept.
     pub(in crate::pool) left: usize,
-    /// What few holders leave.
+    /// What only few lock holders leave to be done.
     pub(in crate::pool) rest: Option<Box<Rest>>,
     #[cfg(all(test, not(cmwq_loom)))]
     pub(in crate::pool) held: super::holds::counted::Held,
@@ -72,7 +74,7 @@ pub(in crate::pool) struct Wake {
 impl Wake {
     pub(in crate::pool) fn wake(self) {
         if let Some(cpu) = self.onto {
-            // Refused: the worker is woken where the system puts it.
+            // If the system refuses, the worker is woken on a CPU that the system chooses.
             let _ = thread::bind_other_to(self.worker.tid(), cpu);
         }
         self.worker.wake();
@@ -81,7 +83,7 @@ impl Wake {
 
 #[derive(Default)]
 pub(in crate::pool) struct Rest {
-    /// Further wake-ups: only a shutdown and the monitor have any.
+    /// Further wake-ups. Only a shutdown and the monitor wake more than one worker.
     pub(in crate::pool) wake_more: Vec<Wake>,
     pub(in crate::pool) events: Vec<Event>,
 }
@@ -147,7 +149,8 @@ impl<'p> PoolGuard<'p> {
         }
     }
 
-    /// An item of this pool workqueue does not wait any more: it has started, or was cancelled.
+    /// Called when an item of this pool workqueue has started or was cancelled: gives its room
+    /// back.
     #[inline]
     pub(in crate::pool) fn leave_room(&mut self, index: u32) {
         if self.pwqs[index].traits.bounded {
@@ -210,16 +213,17 @@ impl<'p> PoolGuard<'p> {
             let to = inner
                 .occupied
                 .move_away(&mut slot.place, here, &inner.binding);
-            // Perhaps one is free at the next try.
+            // No CPU is free now; the next issuer tries again.
             let Some(cpu) = to else { return };
-            // With the lock held: the worker binds itself to the whole pod after this.
+            // The lock is still held, so the worker binds itself to the whole pod only after this.
             let _ = thread::bind_other_to(slot.handle.tid(), cpu);
         }
-        // It does not search any more, or is on its way.
+        // The worker is no longer searching, or was moved and will arrive.
         self.pool.inbox.no_searcher();
     }
 
-    /// A worker has gone idle while too many are: the service thread checks later.
+    /// Called when a worker has gone idle while too many are idle: has the service thread check
+    /// later.
     pub(in crate::pool) fn cull_later(&mut self) {
         if !self.cull_armed && self.too_many_idle() {
             self.cull_armed = true;

@@ -15,26 +15,29 @@ use crate::trace::{Callee, Foreign};
 use std::task::Waker;
 
 impl Pool {
-    /// A thread sleeps on `word`, which is changed already. `true`: it will be woken a little later.
+    /// Called after `word`, on which a thread sleeps, was changed. Returns `true` if that thread
+    /// will be woken a little later; otherwise the caller wakes it.
     pub(crate) fn defer_wakeup(word: *const AtomicU32) -> bool {
         member::in_item_of(|pool| pool.pending_wakeups.enter(word.addr())).unwrap_or(false)
     }
 
-    /// The task of this waker awaits what the calling worker's item has done. It is woken now or a little later.
+    /// Wakes, now or a little later, the task that awaits what the calling worker's item has done.
     pub(crate) fn wake_task(waker: Box<Foreign<Waker>>) {
         let entry = deferred::entry_of_waker(waker);
         if !member::in_item_of(|pool| pool.pending_wakeups.enter_waker(entry)).unwrap_or(false) {
-            // SAFETY: it was not entered, or taken back.
+            // SAFETY: the entry was not entered in the table, or was taken back out of it.
             unsafe { deferred::wake(entry) };
         }
     }
 
-    /// The calling thread polls tasks, and may run those whose wake-ups are deferred: calls their wakers.
+    /// Called by a thread that polls tasks: calls the wakers of deferred wake-ups, so that it can
+    /// run those tasks itself.
     pub(crate) fn wake_tasks(&self) {
         self.pending_wakeups.wake_tasks();
     }
 
-    /// The owners of a completion queue wait for its bell. `true`: it will be rung a little later.
+    /// Called when the owners of a completion queue wait for its bell. Returns `true` if the bell
+    /// will be rung a little later; otherwise the caller rings it.
     #[cfg(not(cmwq_loom))]
     pub(crate) fn ring_later(ringer: Ringer) -> bool {
         member::in_item_of(|pool| pool.pending_wakeups.enter(entry_of(ringer))).unwrap_or(false)
@@ -77,7 +80,7 @@ pub fn wake_deferred(waker: Waker) {
 }
 
 impl Completion {
-    /// Makes it done for all, and wakes all its waiters.
+    /// Completes it for all waiters, and wakes them.
     #[inline]
     pub fn complete(&self) {
         self.complete_polled();
@@ -85,7 +88,7 @@ impl Completion {
 
     /// As [`complete`](Self::complete); `true`: a waker [is registered](Self::mark_polled), which the caller has to wake.
     ///
-    /// What it is part of must still exist afterwards if the caller uses the result.
+    /// A caller that uses the result must make sure that the completion still exists then.
     #[inline]
     pub(crate) fn complete_polled(&self) -> bool {
         self.complete_by(wake_at)

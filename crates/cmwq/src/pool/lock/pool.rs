@@ -32,7 +32,8 @@ impl Pool {
         service: Arc<dyn PoolService>,
         group: Arc<Group<Pool>>,
     ) -> Arc<Pool> {
-        // On one CPU the issuer needs that CPU to publish.
+        // In a pod of one CPU a worker must not spin for long: the issuer needs that CPU in order
+        // to publish.
         let polls = if binding.cpus.len() <= 1 {
             MIN_POLLS
         } else {
@@ -92,7 +93,8 @@ impl Pool {
             group,
             wants_thieves: Arc::default(),
         });
-        // Settles: an empty pool makes the first issuer ask for a worker.
+        // Releasing the lock settles the pool, which sets NOTIFY: so the first issuer asks for a
+        // worker.
         drop(pool.lock());
         pool
     }
@@ -106,8 +108,9 @@ impl Pool {
         guard
     }
 
-    /// As [`lock`](Self::lock), but open batches stay open: their items are on no list, their runs are not in the busy table, and their
-    /// ends are not accounted for.
+    /// As [`lock`](Self::lock), but leaves open batches open. What the lock guards is then not
+    /// exact: the items of those batches are on no list, their runs are not in the busy table, and
+    /// their ends are not accounted for.
     #[inline]
     pub(crate) fn lock_beside_batches(self: &Arc<Self>) -> PoolGuard<'_> {
         let (mut inner, waited) = self.inner.lock_noting();
@@ -124,8 +127,8 @@ impl Pool {
         PoolGuard::new(self, inner)
     }
 
-    /// As [`lock`](Self::lock), and accepts all that was published before the call: it is accounted for. In a backlog the lock is released and taken again
-    /// in between.
+    /// As [`lock`](Self::lock), and accepts all items that were published before the call. In a
+    /// backlog the lock is released and taken again in between.
     pub(crate) fn lock_accepting(self: &Arc<Self>) -> PoolGuard<'_> {
         let mut guard = self.lock();
         let up_to = guard.reached();
@@ -149,7 +152,7 @@ impl Pool {
         }
     }
 
-    /// Releases the lock, lets threads have it that wait for it, and takes it again.
+    /// Releases the lock, gives waiting threads time to take it, and takes it again.
     pub(in crate::pool) fn lock_again<'p>(
         self: &'p Arc<Self>,
         guard: PoolGuard<'p>,
@@ -159,7 +162,7 @@ impl Pool {
         guard
     }
 
-    /// The same, and open batches stay open.
+    /// As [`lock_again`](Self::lock_again), but leaves open batches open.
     pub(in crate::pool) fn lock_again_beside_batches<'p>(
         self: &'p Arc<Self>,
         guard: PoolGuard<'p>,
@@ -169,7 +172,7 @@ impl Pool {
         self.lock_beside_batches()
     }
 
-    /// The workers exit: no pool workqueue is left.
+    /// Ends the workers. Called when no pool workqueue is left.
     pub(crate) fn shut_down(self: &Arc<Self>) {
         let mut guard = self.lock();
         guard.dying = true;

@@ -7,14 +7,15 @@ use crate::pool::state::pool::Pool;
 use crate::sys::cpu;
 use std::sync::Arc;
 
-/// So many thieves are called at once.
+/// How many thieves are called at once at most.
 const MOST_THIEVES: u32 = 4;
-/// Of so many idle workers one is picked.
+/// How many idle workers are looked at, at most, to pick the one to be woken.
 const LOOKED_AT: usize = 8;
 
 impl PoolGuard<'_> {
-    /// Picks a worker that has slept on a free CPU, or else any; the most recently idle one, as the kernel does: its memory is still in a cache. `false`:
-    /// there is none.
+    /// Picks the worker to be woken: the most recently idle one that has slept on a CPU which is
+    /// free now, or else the most recently idle one (as in the kernel, since its memory is still in
+    /// a cache). Returns `false` if no worker is idle.
     pub(in crate::pool) fn wake_idle(&mut self) -> bool {
         let Some(last) = self.idle().len().checked_sub(1) else {
             return false;
@@ -41,7 +42,9 @@ impl PoolGuard<'_> {
         if self.searching() > 0 {
             if self.running() < target && self.has_waiting() {
                 self.pool.inbox.tell_accepted();
-                // A worker that was woken may wait for its CPU, and others are woken only after it. What is worth a steal is too much for all CPUs of the pod.
+                // The worker that was woken may have to wait for its CPU, and it wakes the others.
+                // If the wait is worth a steal, there is too much for all CPUs of the pod, so
+                // neighbours are called at once.
                 self.call_thieves();
             }
             return;
@@ -56,7 +59,8 @@ impl PoolGuard<'_> {
         }
         if !self.has_waiting() && self.pool.inbox.ask_notify() {
             if !self.batches.is_empty() {
-                // The batch will have ended before a sleeper is awake; if not, the monitor finds out.
+                // The open batches will have ended before a woken worker could run; if one has not,
+                // the monitor finds it.
                 self.watch();
             }
             return;
@@ -65,7 +69,8 @@ impl PoolGuard<'_> {
         self.wake_or_want();
     }
 
-    /// A thread that is woken while much waits finds no CPU, or takes one from a worker: it may be woken later.
+    /// Begins or ends deferring wake-ups. While many items wait, a thread that is woken finds no
+    /// free CPU, or takes one from a worker; so it is better woken later, with others.
     #[inline]
     fn defer_wakeups(&mut self) {
         if matches!(self.pool.attrs.kind, PoolFor::Bh(_)) {
@@ -77,7 +82,7 @@ impl PoolGuard<'_> {
             let at_once = self.running() + self.searching();
             let wait_ns = self.pace.wait_ns(waiting, at_once);
             if wakeups.begin(self.pool.id, wait_ns, self.pace.wait_ns(1, 1)) {
-                // At the latest it wakes who is entered.
+                // At its next tick the monitor wakes all threads that are entered.
                 self.watch();
             }
         } else if wakeups.has_begun() && self.pool.inbox.is_empty() {
@@ -91,12 +96,14 @@ impl PoolGuard<'_> {
         }
     }
 
-    /// No worker of this pool is to be woken. But once something waits here the monitor has to sample the pool; until then NOTIFY makes the
-    /// next issuer take the lock. Where items are long it does so even if the monitor samples, because what it publishes may be worth a
-    /// steal.
+    /// The pool is saturated: as many workers run as may, so none is woken. But as soon as an item
+    /// waits, the monitor has to sample the pool. Until then the pool leaves NOTIFY set, so that
+    /// the next issuer takes the lock and has the monitor begin. If the items are long, NOTIFY is
+    /// set even while the monitor samples, because what that issuer publishes may be worth a steal.
     fn settle_saturated(&mut self) {
         let long = self.is_worth_stealing(1);
-        // Without a slot no worker runs that would find it.
+        // Where there is a limit over all pools this does not hold: without a slot no worker runs
+        // here that would find a published item.
         if self.watched && !long && !self.has_waiting() && !self.is_limited() {
             return;
         }
@@ -104,7 +111,7 @@ impl PoolGuard<'_> {
         if empty && self.pool.inbox.ask_notify() {
             return;
         }
-        // Something was published meanwhile.
+        // An item was published before NOTIFY could be set.
         if empty && self.is_limited() && self.borrow_slot() {
             return self.wake_or_want();
         }
@@ -112,22 +119,24 @@ impl PoolGuard<'_> {
         self.call_thieves();
     }
 
-    /// Has neighbours' workers called, if what waits is worth it.
+    /// Has workers of neighbouring pools called, if the items that wait are worth a steal.
     fn call_thieves(&mut self) {
         if self.thieves_called || self.calls_no_thief || !self.has_long_items() {
             return;
         }
         if !self.is_worth_stealing(self.waiting()) {
-            // What was accepted is not. What was published since may be much more.
+            // The accepted items are not worth a steal. Much more may have been published since, so
+            // take that into account.
             self.collect();
         }
-        // If nothing else waits, something was published just now.
+        // If no other item waits, one was published just now.
         let waiting = self.waiting().max(1);
         if self.is_worth_stealing(waiting) {
-            // As many as it takes until the wait is short.
+            // As many thieves as are needed to make the wait short.
             let at_once = self.pace.wait_ns(waiting, 1) / WORTH_STEALING_NS;
             let most = u32::try_from(at_once).unwrap_or(u32::MAX);
-            // Each of them takes this lock. One that comes calls the next ones.
+            // A few are enough: each thief takes this lock, and calls more of them if they are
+            // still needed.
             self.asks.thieves = most.saturating_sub(self.running()).clamp(1, MOST_THIEVES);
             self.thieves_called = true;
         }
@@ -144,7 +153,7 @@ impl PoolGuard<'_> {
         self.pool.steals() && self.pace.wait_ns(1, 1) >= LONG_ENOUGH_NS
     }
 
-    /// Does what was noted, without the lock.
+    /// Does what was noted under the lock, now that it is free.
     #[inline(never)]
     fn follow_up(&mut self) {
         if let Some(worker) = self.wake.take() {

@@ -8,7 +8,8 @@ use crate::pool::state::pool::{Holding, Pool};
 use crate::sys::clock;
 use std::sync::Arc;
 
-/// How long a pool keeps a slot that others wait for. Long beside a wake-up, short beside a time slice.
+/// How long a pool keeps a slot that other pools wait for: much longer than a wake-up takes, and
+/// shorter than a time slice.
 const TURN_NS: u64 = 1_000_000;
 
 /// How often the service thread checks the line while there is one.
@@ -42,7 +43,7 @@ impl Pool {
         self.running_slots().others_want() > 0
     }
 
-    /// The engine's limit has changed.
+    /// Adapts the pool to a changed limit of its engine.
     pub(crate) fn follow_limit(self: &Arc<Self>) {
         let limit = self.running_slots().limit();
         let mut guard = self.lock();
@@ -78,7 +79,8 @@ impl Pool {
         Some(now_ns + LINE_CHECK_NS)
     }
 
-    /// Others wait for what this pool holds: the monitor has to find the workers that block.
+    /// Called when other pools wait for a slot: has the monitor watch this pool if it holds any,
+    /// since workers that block must be found to free their slots.
     fn watch_if_holding(self: &Arc<Self>) {
         let mut guard = self.lock_beside_batches();
         if guard.is_limited() && guard.slots > 0 {
@@ -97,7 +99,8 @@ impl PoolGuard<'_> {
         self.is_limited() && self.pool.running_slots().others_want() > 0
     }
 
-    /// The clock of turns. Models have no time: there a turn is over when an item has ended in it.
+    /// The clock that measures turns. The model checker has no time; there a turn is over when an
+    /// item has ended in it.
     fn turn_clock_ns(&self) -> u64 {
         match cfg!(cmwq_loom) {
             true => self.stats.completed * TURN_NS,
@@ -113,11 +116,12 @@ impl PoolGuard<'_> {
         self.retarget();
     }
 
-    /// The first part of settling where there is a limit: what is owed, and what no worker uses, is given back.
+    /// The first part of settling where there is a limit: gives back the slots that the pool owes
+    /// and those that no worker uses.
     #[cold]
     pub(in crate::pool) fn settle_slots(&mut self) {
         if self.holding.in_line && !self.something_waits() {
-            // A neighbour or a waiter has run it.
+            // What waited was run by a worker of another pool or by a waiting thread.
             self.holding.in_line = false;
             let pool = self.pool;
             pool.running_slots().leave_line(pool);
@@ -125,7 +129,8 @@ impl PoolGuard<'_> {
         self.owe_when_the_turn_is_over();
         let unused = self.slots.saturating_sub(self.in_use());
         let back = match self.something_waits() {
-            // The pool may have fewer CPUs than before.
+            // Besides what it owes, the pool gives back what exceeds its CPUs, of which there may
+            // be fewer than before.
             true => unused.min(self.holding.owed.max(self.slots.saturating_sub(self.cpus))),
             false => unused,
         };
@@ -156,16 +161,18 @@ impl PoolGuard<'_> {
             return;
         }
         self.holding.since_ns = now_ns;
-        // The larger the share, the sooner it is given up: one of many pools in line needs one.
+        // A pool gives up as many slots as others want, but at most half of its own: a pool that
+        // holds many loses them faster than one that holds few.
         self.holding.owed = wanted.min(self.slots.div_ceil(2));
         self.retarget();
     }
 
-    /// Something may wait, and all slots that the pool holds are used. `true`: it has one more.
+    /// Called when items may wait and the pool uses all its slots. Returns `true` if it has got one
+    /// more; otherwise the pool is in line for one.
     #[cold]
     pub(in crate::pool) fn borrow_slot(&mut self) -> bool {
         let pool = self.pool;
-        // While the pool owes a slot it would only give it back.
+        // While the pool owes slots it would have to give a new one back at once.
         let full = self.slots >= self.cpus || self.holding.owed > 0;
         if full || self.holding.in_line || !self.something_waits() {
             return false;
@@ -177,7 +184,8 @@ impl PoolGuard<'_> {
             }
             Borrowed::InLine { tended } => {
                 self.holding.in_line = true;
-                // A neighbour's worker that searches need not be woken.
+                // A worker of a neighbour that is searching already may take the work without a
+                // wake-up.
                 if pool.steals() {
                     pool.set_wants_thieves(true);
                 }

@@ -23,7 +23,8 @@ impl PoolGuard<'_> {
         }
     }
 
-    /// Takes what was published so far, turns some of it, and accepts none.
+    /// Takes what was published so far out of the inbox and turns some of it, without accepting any
+    /// item.
     #[inline]
     pub(in crate::pool) fn collect(&mut self) {
         let pool = self.pool;
@@ -39,7 +40,8 @@ impl PoolGuard<'_> {
         let turned = match self.batches.is_empty() {
             true => self.staged.turn(most, |_| ()),
             false => {
-                // An item that has come again may still run in an open batch, and that has to be seen.
+                // A published item may still run in an open batch, from which it was begun before:
+                // closing that batch shows it.
                 let mut staged = std::mem::take(&mut self.staged);
                 let turned = staged.turn(most, |batch| self.close_batch_noted(batch));
                 self.staged = staged;
@@ -49,14 +51,15 @@ impl PoolGuard<'_> {
         self.left -= turned;
     }
 
-    /// The number of the last chain with something that was published up to now.
+    /// The number of the newest chain that contains items published up to now.
     pub(in crate::pool) fn reached(&mut self) -> u64 {
         let pool = self.pool;
         self.staged.take_from(&pool.inbox);
         self.staged.reached(&pool.inbox)
     }
 
-    /// Turns nodes of chains up to this one, as many as this holding of the lock may. `true`: no more are left.
+    /// Turns nodes of chains up to number `up_to`, as many as this holding of the lock may. Returns
+    /// `true` if none are left.
     pub(in crate::pool) fn turn_up_to(&mut self, up_to: u64) -> bool {
         while !self.staged.is_turned(up_to) && self.left > 0 {
             self.collect();
@@ -64,7 +67,8 @@ impl PoolGuard<'_> {
         self.staged.is_turned(up_to)
     }
 
-    /// Accepts items of chains up to this one, as many as this holding of the lock may. `true`: no more are left.
+    /// Accepts items of chains up to number `up_to`, as many as this holding of the lock may.
+    /// Returns `true` if none are left.
     pub(in crate::pool) fn accept_up_to(&mut self, up_to: u64) -> bool {
         while !self.staged.is_accepted(up_to) && self.left > 0 {
             if self.staged.is_empty() {
@@ -77,8 +81,10 @@ impl PoolGuard<'_> {
         self.staged.is_accepted(up_to)
     }
 
-    /// Accepts the next few staged items, and more until one may run. The rest is accepted when a thread needs it: in a growing backlog, an
-    /// item that is accepted early is only one more on the inactive list. The items of a chunk may be taken without being accepted singly.
+    /// Accepts the next few staged items, and goes on until one of them may run. The others are
+    /// accepted when a thread needs them: in a growing backlog, accepting an item early would only
+    /// lengthen the inactive list. The items of a chunk may be taken without being accepted one by
+    /// one.
     #[inline]
     pub(in crate::pool) fn accept_some(&mut self) {
         if self.staged.is_empty() {
@@ -95,8 +101,9 @@ impl PoolGuard<'_> {
         }
     }
 
-    /// The oldest staged item. Before that, closures that have to wait for a credit are accepted, a chunk at a time. `None`: there is none, or this
-    /// holding of the lock has done its share.
+    /// Takes the oldest staged item. Closures that have to wait for a credit are accepted before
+    /// that, a chunk at a time. Returns `None` if no item is left, or if this holding of the lock
+    /// has done its share.
     #[inline]
     fn next_staged(&mut self) -> Option<Pending> {
         loop {
@@ -134,21 +141,22 @@ impl PoolGuard<'_> {
         true
     }
 
-    /// A pool workqueue begins to wait for a credit.
+    /// Notes that a pool workqueue has begun to wait for a credit, for its queue to be told.
     fn must_wait(&mut self, index: u32) {
         let front = self.pwqs[index].owner.front.clone();
         let key = self.key_of(index);
         self.note(Event::MustWait(front, key));
     }
 
-    /// Accepts one item under the lock, past the inbox: for a redirect to the pool that runs it.
+    /// Accepts one item under the lock, without the inbox: for an item that is sent here because
+    /// this pool runs it.
     pub(crate) fn accept_item(&mut self, item: Pending) {
         if let Some(active) = self.accept_unless_it_waits(item) {
             self.worklist.push_back(active);
         }
     }
 
-    /// Accepts one item. Returns it if it is active; it belongs at the end of the worklist.
+    /// Accepts one item. Returns it if it is active; the caller puts it at the end of the worklist.
     #[inline]
     fn accept_unless_it_waits(&mut self, item: Pending) -> Option<Pending> {
         let index = item.pwq();
@@ -162,8 +170,9 @@ impl PoolGuard<'_> {
         }
     }
 
-    /// The next item of the worklist; if that is empty, the next published one that may run, which need not go there first. `None`, though items are
-    /// staged: this holding of the lock has done its share.
+    /// Takes the next item of the worklist, or, if that is empty, the next published one that may
+    /// run, which need not go onto the worklist first. If it returns `None` though items are
+    /// staged, this holding of the lock has done its share.
     #[inline]
     fn next_active(&mut self) -> Option<Pending> {
         if self.worklist.is_empty() && self.staged.is_empty() {
@@ -178,7 +187,8 @@ impl PoolGuard<'_> {
                 if self.worklist.is_empty() {
                     return Some(active);
                 }
-                // A batch was closed, and what was left of it goes before.
+                // Turning has closed a batch, whose remaining items are on the worklist now and go
+                // first.
                 self.worklist.push_back(active);
             }
         }
@@ -195,7 +205,8 @@ impl PoolGuard<'_> {
         }
     }
 
-    /// Starts an item that was taken from the worklist. `None`: another worker runs this very item, and will run it again afterwards.
+    /// Starts an item that was taken from the worklist. Returns `None` if another worker is running
+    /// this very item; that worker will run it again afterwards.
     #[inline]
     pub(in crate::pool) fn start_or_hand_over(
         &mut self,
@@ -204,7 +215,8 @@ impl PoolGuard<'_> {
     ) -> Option<Task> {
         let (address, func) = (item.address(), item.func());
         let inner: &mut Inner = self;
-        // A one-shot item is always new: if a run is at its address, the memory of that run's item is used again.
+        // A one-shot item cannot be running already. If a run has its address, that run's item was
+        // freed and its memory is used again.
         if !item.is_one_shot()
             && let Some(run) = inner.busy.find(address, func)
         {
@@ -233,22 +245,25 @@ impl PoolGuard<'_> {
         Some(task)
     }
 
-    /// As [`end_task`](Self::end_task), for a thread that runs no other item: what is behind it goes back to the worklist.
+    /// As [`end_task`](Self::end_task), for a thread that does not run the items of the private
+    /// list: they go back to the worklist.
     pub(in crate::pool) fn end_only_task(&mut self, run: Run, panicked: bool) {
         if let Some(next) = self.end_run(run, panicked) {
-            // An item is pending once at most.
+            // There is at most one, because an item is pending at most once.
             self.busy.remove(run.busy);
             self.worklist.push_back(next);
         }
     }
 
-    /// Accounts for the end of an item. `Some`: the item was queued again meanwhile, and its busy entry stays for that run.
+    /// Accounts for the end of an item. Returns the item if it was queued again meanwhile; then its
+    /// busy entry stays for that run.
     #[inline]
     fn end_run(&mut self, run: Run, panicked: bool) -> Option<Pending> {
         let inner: &mut Inner = self;
         inner.stats.completed += 1;
         inner.stats.panics += u64::from(panicked);
-        // The busy entry first: the accounting may remove the pool workqueue that it names.
+        // The busy entry is used first, because the accounting may remove the pool workqueue that
+        // it names.
         let running = inner.busy.get_mut(run.busy);
         let waiters = std::mem::take(&mut running.waiters);
         let next = running.scheduled.pop_front();

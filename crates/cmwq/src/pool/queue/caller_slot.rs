@@ -4,10 +4,12 @@
 //! for under the pool's lock, on lines that all issuers of the pod share. A caller slot is an [`ItemSlot`] for one item, *biased* towards
 //! one thread: putting an item there, taking it back and ending its run are each one exchange on a line that no other thread touches.
 //!
-//! A caller slot holds one credit of its queue all the time. A thread that has to know exactly what is in flight (for a flush, a drain, a
-//! change of the limit or of the attributes, or for lack of a credit) first *closes* it, under the pool's lock. Closing takes the item that
-//! waits there and accepts it as if it had just been published, or counts the run there as in flight; the end of that run is then accounted
-//! for under the lock like any other. A closed caller slot is never opened again; its thread gets a new one when it has earned it again.
+//! A caller slot holds one credit of its queue all the time. A thread that has to know exactly what
+//! is in flight (for a flush, a drain, a change of the limit or of the attributes, or because it
+//! needs a credit) first *closes* it, under the pool's lock. Closing takes the item that waits
+//! there and accepts it as if it had just been published, or counts the run there as in flight; the
+//! end of that run is then accounted for under the lock like any other. A closed caller slot is
+//! never opened again; its thread gets a new one when it has earned it again.
 //!
 //! | closing finds | and leaves |
 //! |---|---|
@@ -15,8 +17,9 @@
 //! | an item | the item on the worklist, with the caller slot's credit, under the current colour |
 //! | a run | the run in flight, with the caller slot's credit, under the current colour |
 //!
-//! Nothing rests in a caller slot for long: the monitor samples pools with caller slots, and closes those that hold a waiting item, or
-//! where nothing has moved since its last tick. So an item that its thread does not join waits two milliseconds more at most.
+//! No item stays in a caller slot for long: the monitor samples pools with caller slots, and closes
+//! those that hold a waiting item, or where nothing has moved since its last tick. So an item that
+//! its thread does not join waits at most two milliseconds longer than without the slot.
 #![forbid(unsafe_code)]
 
 use crate::item::{Callable, ItemSlot};
@@ -29,7 +32,7 @@ use crate::sys::{clock, thread};
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 
-/// The colour of an open caller slot's runs, which are counted under none.
+/// The value of `colour` while the slot is open: its runs are not counted under any colour.
 const NO_COLOUR: u32 = u32::MAX;
 
 pub(crate) struct CallerSlot {
@@ -67,8 +70,9 @@ impl CallerSlot {
         })
     }
 
-    /// By its thread: runs an item that was taken out of it, and begun. Tells whether it panicked, and whether the caller slot was closed meanwhile:
-    /// then the caller reports the end of this run to the pool.
+    /// Called by the slot's thread: runs an item that was taken out of the slot and begun. Returns
+    /// whether the item panicked, and whether the slot was closed meanwhile. If it was, the caller
+    /// reports the end of this run to the pool.
     #[inline]
     pub(crate) fn run(&self, begun: impl Callable, current: Current) -> (bool, bool) {
         self.func.store(current.func as u64, Ordering::Relaxed);

@@ -53,7 +53,8 @@ impl Colours {
         self.total += u64::from(items);
     }
 
-    /// `items` of `colour` are not in flight any more. `true`: they were the last ones, and the front end waits for that.
+    /// Takes `items` items of `colour` out of flight. Returns `true` if they were the last ones of
+    /// a colour for whose end the front end waits.
     #[inline]
     pub(in crate::pool) fn transition_in_flight_to_none(
         &mut self,

@@ -33,7 +33,8 @@ pub(crate) struct NodeLimit {
 const MAX_PORTION: i32 = 32;
 
 impl NodeLimit {
-    /// Of one pool workqueue; [`set_portion`](Self::set_portion) for more.
+    /// A store of `limit` credits for one pool workqueue. If several share it, the caller calls
+    /// [`set_portion`](Self::set_portion).
     pub(crate) fn new(limit: i32) -> Self {
         let node = NodeLimit {
             free: CachePadded::new(AtomicI32::new(limit)),
@@ -62,7 +63,7 @@ impl NodeLimit {
         self.shared.as_deref()
     }
 
-    /// The limit is `to` from now on, and was `from`.
+    /// Changes the limit from `from` to `to`.
     pub(crate) fn change(&self, from: i32, to: i32) {
         self.limit.store(to, Ordering::Relaxed);
         self.free.fetch_add(to - from, Ordering::AcqRel);
@@ -137,9 +138,10 @@ impl NodeLimit {
         self.waiting.load(Ordering::Relaxed) != 0
     }
 
-    /// How many items in a row a pool workqueue that waits may begin with credits of items that have ended, before it gives one credit back
-    /// for those that wait elsewhere. 0: it gives back each. No bound if no other waits. With one credit at a time, a flood over several
-    /// pods would be a hand-over and a wake-up for each item.
+    /// How many items in a row a waiting pool workqueue may make active with the credits of its own
+    /// items that have ended, before it has to give a credit to those that wait elsewhere. With 0
+    /// it gives back each credit; if no other one waits there is no bound. If it gave back every
+    /// credit, each item of a flood over several pods would cost a hand-over and a wake-up.
     pub(crate) fn own_turns(&self) -> i32 {
         if self.free.load(Ordering::Relaxed) < 0 {
             // A lowered limit is overdrawn.
@@ -183,7 +185,7 @@ struct SharedCredits {
     stores: Vec<Weak<NodeLimit>>,
 }
 
-/// Why there is no credit.
+/// Which limit has no credit left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Short {
     /// The workqueue's own limit is reached.
@@ -215,7 +217,7 @@ impl SharedLimit {
         (state.limit, state.limit - state.free)
     }
 
-    /// From now on `store` hands out credits of this limit.
+    /// Registers `store`, which hands out credits of this limit from now on.
     pub(in crate::pool) fn stand_behind(&self, store: &Arc<NodeLimit>) {
         let mut state = self.state.lock();
         state.stores.retain(|store| store.strong_count() > 0);
@@ -267,8 +269,9 @@ impl SharedLimit {
         state.limit = to;
     }
 
-    /// Tells all stores whether credits are wanted back, because a pool workqueue waits or the limit is overdrawn. `true`: they are from
-    /// now on, and were not before.
+    /// Tells all stores whether unused credits have to be given back, because a pool workqueue
+    /// waits or the limit is overdrawn. Returns `true` if they have to be from now on and had not
+    /// before.
     pub(crate) fn set_tight(&self, someone_waits: bool) -> bool {
         let mut state = self.state.lock();
         let tight = someone_waits || state.free < 0;

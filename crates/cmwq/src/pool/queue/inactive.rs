@@ -8,7 +8,8 @@ use crate::item::{List, ListKind, Part, Pending, WorkFn};
 
 pub(in crate::pool) struct Inactive {
     items: List,
-    /// How many nodes of chunks are on the list, and how many closures those stand for.
+    /// How many nodes on the list stand for parts of chunks, and below, for how many closures they
+    /// stand.
     parts: usize,
     in_parts: usize,
 }
@@ -66,7 +67,8 @@ impl Inactive {
         Some(item)
     }
 
-    /// The list of those that may be cancelled: no thread has a handle of the closures in chunks, nor knows their nodes.
+    /// The list of items, for cancelling one. Closures in chunks cannot be cancelled: no thread has
+    /// a handle of them or knows their nodes.
     pub(in crate::pool) fn items(&mut self) -> &mut List {
         &mut self.items
     }

@@ -17,14 +17,15 @@ use std::sync::Arc;
 /// Names one pool workqueue of a pool, for ever: indices are used again, serial numbers are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PwqKey {
-    /// Its index, which items carry: it keeps its meaning while an item is in flight.
+    /// Its index in the pool. Items carry the index, so it is not given to another pool workqueue
+    /// while one of its items is in flight.
     pub(crate) index: u32,
     pub(in crate::pool) serial: u64,
 }
 
 #[cfg(all(test, not(cmwq_loom)))]
 impl PwqKey {
-    /// That of no pool workqueue.
+    /// A key that names no pool workqueue.
     pub(crate) fn none() -> Self {
         PwqKey {
             index: u32::MAX,
@@ -36,7 +37,8 @@ impl PwqKey {
 /// What a workqueue's flags mean to its pools.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Traits {
-    /// A running item's next instance may be on another pool.
+    /// Items run one after the other, in order. While an item runs, its next instance may be on
+    /// another pool, if the queue's attributes were changed meanwhile.
     pub(crate) ordered: bool,
     /// Its running items do not count as running, on a per-CPU pool.
     pub(crate) cpu_intensive: bool,
@@ -48,7 +50,8 @@ pub(crate) struct Traits {
     pub(crate) bounded: bool,
 }
 
-/// Guarded by the pool's lock, all of it. The owner is its workqueue, as far as the pool knows it.
+/// The part of one workqueue in one pool. The pool's lock guards all fields. `O` is the workqueue,
+/// as far as the pool knows it.
 pub(crate) struct PoolWorkqueue<O> {
     pub(crate) owner: O,
     /// The owner's identity, for comparing only.
@@ -61,17 +64,19 @@ pub(crate) struct PoolWorkqueue<O> {
     pub(crate) node: usize,
     /// Items in flight.
     pub(in crate::pool) colours: Colours,
-    /// The used ones are those of the active items: on the worklist or running.
+    /// The credits that it holds. Each active item, on the worklist or running, uses one.
     pub(in crate::pool) credits: HeldCredits,
     /// Accepted items that have no credit yet, oldest first.
     pub(in crate::pool) inactive: Inactive,
-    /// In the line for a credit.
+    /// Whether it is in the line for a credit.
     pub(in crate::pool) waiting: bool,
-    /// Items in a row that began with a credit of one that had ended, while others waited too.
+    /// How many of its items in a row became active with the credit of an item of its own that had
+    /// just ended, while other pool workqueues waited for a credit.
     own_turns: i32,
-    /// Takes no new items; gone when the last one has ended.
+    /// Whether it is retired: it takes no new items, and is removed when its last one has ended.
     pub(in crate::pool) retired: bool,
-    /// Accepts items but makes none active: an older pool workqueue of an ordered queue still has some.
+    /// Whether it accepts items but makes none active, because an older pool workqueue of the same
+    /// ordered queue still has some.
     pub(in crate::pool) plugged: bool,
     pub(in crate::pool) serial: u64,
     /// How long its items wait and run.
@@ -184,7 +189,7 @@ impl<O> PoolWorkqueue<O> {
         self.colours.transition_none_to_in_flight(1);
     }
 
-    /// What it has counted, open caller slots included.
+    /// Its counters, including what open caller slots have counted.
     pub(in crate::pool) fn stats_now(&self) -> QueueStats {
         let mut stats = self.stats;
         for caller_slot in &self.caller_slots {
@@ -193,7 +198,8 @@ impl<O> PoolWorkqueue<O> {
         stats
     }
 
-    /// What the kernel would count: one reference of its queue, until that releases it, and one of each item in flight.
+    /// The number of references, counted as the kernel does: the queue has one until it retires
+    /// this pool workqueue, and each item in flight has one.
     pub(crate) fn references(&self) -> usize {
         self.nr_in_flight() + usize::from(!self.retired)
     }
@@ -215,7 +221,7 @@ impl<O> PoolWorkqueue<O> {
         self.front_id
     }
 
-    /// What a thread that runs one of its items runs, without the item.
+    /// What a thread notes while it runs one of the queue's items. The caller adds the item.
     #[inline]
     pub(in crate::pool) fn current(&self) -> Current {
         Current {
@@ -225,13 +231,15 @@ impl<O> PoolWorkqueue<O> {
         }
     }
 
-    /// Nothing follows from the end of one of its items.
+    /// Whether the end of an item needs nothing but counting: no flush waits for it, and this pool
+    /// workqueue is neither retired nor plugged nor waiting for its rescuer.
     #[inline]
     pub(in crate::pool) fn is_quiescent(&self) -> bool {
         !self.colours.is_flushing() && !self.retired && !self.plugged && !self.mayday
     }
 
-    /// Whether an item that is accepted now may become active, if there is a credit: inactive items are never overtaken.
+    /// Whether an item that is accepted now may become active if there is a credit. It may not
+    /// while older items are inactive, since no item overtakes those.
     #[inline]
     pub(in crate::pool) fn may_pass(&self) -> bool {
         self.inactive.is_empty() && !self.waiting && !self.plugged
@@ -255,7 +263,8 @@ impl<O> PoolWorkqueue<O> {
             && !self.traits.bounded
     }
 
-    /// Whether items may become active past the worklist, with nothing to report.
+    /// Whether a worker may take items of a chunk that were not on the worklist before: they become
+    /// active at once, and no other thread is told.
     pub(in crate::pool) fn may_take_chunks(&self) -> bool {
         self.may_batch() && self.may_pass()
     }
@@ -285,14 +294,16 @@ impl<O> PoolWorkqueue<O> {
         !self.may_pass() || self.credits_at_hand(1) == 0
     }
 
-    /// Accepts so many items, which are active at once: there are credits for them.
+    /// Accepts `items` items, which become active at once. The caller has made sure that there are
+    /// credits for them.
     #[inline]
     pub(in crate::pool) fn accept_at_once(&mut self, items: usize) {
         self.credits.transition_unused_to_used(items as i32);
         self.colours.transition_none_to_in_flight(items as u32);
     }
 
-    /// `true`: it has inactive items, and begins to wait for a credit now.
+    /// Enters the line for a credit if there are inactive items. Returns `true` if it was not in
+    /// the line before.
     pub(in crate::pool) fn begin_waiting(&mut self) -> bool {
         if self.waiting || self.plugged || self.inactive.is_empty() {
             return false;
@@ -302,9 +313,11 @@ impl<O> PoolWorkqueue<O> {
         true
     }
 
-    /// An active item has ended while a pool workqueue waits for a credit. If only this one waits, or it waits too and has
-    /// [turns](crate::pool::NodeLimit::own_turns) left, its own next item gets the credit at once. Not the last item: it ends the turn of the
-    /// pool workqueue in the line, which [`Inner::activate_some`](crate::pool::state::pool::Inner::activate_some) does.
+    /// Called when an item has ended while some pool workqueue waits for a credit. Returns the next
+    /// inactive item of this one, which uses the free credit, if this one waits too and has
+    /// [turns](crate::pool::NodeLimit::own_turns) left. The last inactive item is left for
+    /// [`Inner::activate_some`](crate::pool::state::pool::Inner::activate_some), which also takes
+    /// the pool workqueue out of the line.
     #[inline]
     pub(in crate::pool) fn next_of_own(&mut self) -> Option<Pending> {
         if self.inactive.len() < 2 || !self.waiting {
@@ -341,11 +354,11 @@ pub(in crate::pool) struct Ended {
 /// The outcome of accepting an item.
 #[must_use = "an active item belongs on the worklist, and an item that begins to wait has to be told of"]
 pub(in crate::pool) enum Accepted {
-    /// It may run, behind all that is on the worklist.
+    /// It has a credit and may run, after all items that are on the worklist.
     Active(Pending),
     /// It waits, as others of its pool workqueue do.
     Inactive,
-    /// It waits for a credit, and its pool workqueue begins to.
+    /// It waits for a credit, and its pool workqueue has just entered the line for one.
     BeginsToWait,
 }
 

@@ -3,8 +3,9 @@
 //! Every item that waits holds one *unit of room*. Its issuer takes the unit before it publishes the item. Under the lock of the item's pool
 //! the unit goes back when the item is started or cancelled. A queue without a bound has no [`WaitingBound`].
 //!
-//! A thread or task that needs room enters the line. Whoever gives a unit back hands it to the first in the line, so a woken waiter has it
-//! and no later issuer overtakes the line.
+//! A thread or task that needs room enters the line. The thread that gives a unit back hands it to
+//! the first waiter in the line. So a waiter has its unit when it is woken, and no later issuer
+//! overtakes the line.
 //!
 //! **No waiter is forgotten.** The count and the mark that says "there is a line" are one word. A waiter sets the mark, under the line's lock,
 //! with a compare-exchange that finds the room used up. So a unit that is given back either comes before that exchange, which fails then, or
@@ -26,7 +27,7 @@ use crate::trace::Foreign;
 use std::collections::BTreeMap;
 use std::task::Waker;
 
-/// There is a line.
+/// The mark in the word which says that the line is not empty.
 const LINE: u64 = 1;
 /// One unit of room that is taken.
 const UNIT: u64 = 2;
@@ -44,9 +45,11 @@ pub(crate) struct WaitingBound {
 #[derive(Default)]
 struct WaitingLine {
     next: u64,
-    /// By their places: there may be many, and each is looked for when it asks again, or leaves.
+    /// The waiters by their places. It is a map because there may be many, and a waiter is looked
+    /// up each time it asks again or leaves.
     waiting: BTreeMap<u64, Foreign<Waker>>,
-    /// Those that have left the line, and have not asked since. `true`: with a unit.
+    /// The waiters that were taken out of the line and have not asked since; `true` if they were
+    /// handed a unit.
     served: BTreeMap<u64, bool>,
 }
 
@@ -110,7 +113,8 @@ impl WaitingBound {
         took
     }
 
-    /// Takes a unit though all may be taken: an item whose timer has fired can not be refused any more.
+    /// Takes a unit even if all are taken. For an item whose timer has fired, which can no longer
+    /// be refused.
     pub(crate) fn take_anyway(&self) {
         self.taken.fetch_add(UNIT, Ordering::Relaxed);
     }
@@ -138,7 +142,8 @@ impl WaitingBound {
         woken
     }
 
-    /// Takes a unit whether there is a line or not. If there is none to take, and `marks`, the next one to be given back serves the line.
+    /// Takes a unit even if there is a line. If no unit is free and `marks` is set, it sets the
+    /// mark, so that the thread that gives the next unit back serves the line.
     fn take_under_lock(&self, marks: bool) -> bool {
         let mut took = false;
         let step = |taken: u64| {
@@ -161,7 +166,8 @@ impl WaitingBound {
         }
     }
 
-    /// A waiter asks for a unit, again and again until the answer is not [`RoomAnswer::Waits`]. `is_closed` is asked under the line's lock.
+    /// Called by a waiter that needs a unit, again after each wake-up, until the answer is not
+    /// [`RoomAnswer::Waits`]. `is_closed` is asked under the line's lock.
     pub(crate) fn ask(
         &self,
         place: &mut Place,
@@ -216,7 +222,8 @@ impl WaitingBound {
         had_one
     }
 
-    /// The queue is closed: nobody in the line will get room. Returns the wakers to be called.
+    /// Called after the queue was closed: empties the line, without giving units. Returns the
+    /// wakers, which the caller calls.
     #[must_use]
     pub(crate) fn refuse_all(&self) -> Vec<Foreign<Waker>> {
         let mut line = self.line.lock();

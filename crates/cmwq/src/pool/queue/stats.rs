@@ -1,7 +1,18 @@
 //! What pools and pool workqueues count.
 #![forbid(unsafe_code)]
 
-/// The counters of one queue: the kernel's statistics, and a few more.
+/// The counters of one queue, the kernel's and a few more: a part of a
+/// [`QueueState`](crate::observe::QueueState).
+///
+/// ```
+/// let queue = cmwq::Workqueue::builder("io").build()?;
+/// queue.spawn(|| ()).join()?;
+/// let engine = cmwq::Engine::global()?;
+/// let states = engine.queue_states();
+/// let state = states.iter().find(|state| state.name == "io").expect("it exists");
+/// println!("{} started, {} ended", state.stats.started, state.stats.completed);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueStats {
@@ -23,7 +34,7 @@ pub struct QueueStats {
     pub stolen: u64,
     /// Items that threads waiting for them ran (caller-runs joins).
     pub waiter_runs: u64,
-    /// Workers that were woken and then first ran an item of it.
+    /// Wake-ups of workers whose first item afterwards was one of this queue.
     pub wakeups: u64,
     /// Attempts to queue that found [no room](crate::WorkqueueBuilder::max_waiting).
     pub refused: u64,
@@ -34,7 +45,7 @@ pub struct QueueStats {
 }
 
 impl QueueStats {
-    /// So many items have run in caller slots.
+    /// Adds `runs` items, which have run in caller slots.
     pub(in crate::pool) fn add_waiter_runs(&mut self, runs: u64) {
         self.started += runs;
         self.completed += runs;
@@ -58,7 +69,17 @@ impl QueueStats {
     }
 }
 
-/// The counters of one pool.
+/// The counters of one pool: a part of a [`PoolState`](crate::observe::PoolState).
+///
+/// ```
+/// let queue = cmwq::Workqueue::builder("io").build()?;
+/// queue.spawn(|| ()).join()?;
+/// let engine = cmwq::Engine::global()?;
+/// for pool in engine.pool_states() {
+///     println!("pool {}: {} items ended, {} stolen", pool.id, pool.stats.completed, pool.stats.stolen);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolCounts {
@@ -76,7 +97,7 @@ pub struct PoolCounts {
     pub workers_created: u64,
     /// Failed attempts to create a worker.
     pub create_failures: u64,
-    /// Workers found blocked that had not declared it.
+    /// How often the monitor found a worker blocked that had not declared it.
     pub blocked_seen: u64,
     /// Items whose function panicked.
     pub panics: u64,

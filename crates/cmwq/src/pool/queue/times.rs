@@ -1,14 +1,18 @@
 //! How long items wait and run: a sample of the items of each queue, always.
 //!
-//! A pool *wants a sample* of a queue when one of the queue's items starts, the first one in each [tick](TICK_SHIFT) of the clock that the start
-//! reads anyway. The next issuer without a cached route gives one: it notes the time and the item's address, and publishes the item by
-//! itself. The start of that item records its wait, and the end its run. So a queue of up to some hundred items a second has nearly all of
-//! them sampled, and a faster one some hundred a second for each of its pools. All that an unsampled item costs is a comparison at its start.
+//! A pool *wants a sample* of a queue when one of the queue's items starts, the first one in each
+//! [tick](TICK_SHIFT) of the clock that the start reads anyway. The next issuer without a cached
+//! route gives one: it notes the time and the item's address, and publishes the item by itself. The
+//! start of that item records its wait, and the end its run. So a queue of up to some hundred items
+//! a second has nearly all of them sampled, and a faster one some hundred a second for each of its
+//! pools. An item that is not sampled costs only a comparison at its start.
 //!
 //! Batches are of short items. What a whole batch took, divided by its items, is recorded as one run.
 //!
-//! A noted address belongs to a pending item, so it is found once: by the start, or by the cancel. If its slot is taken the sample is not
-//! taken; whether it is depends on the samples before it and not on the item's own wait, so long waits are neither preferred nor left out.
+//! A noted address belongs to a pending item, so exactly one thread finds it: the one that starts
+//! the item or the one that cancels it. If the slot for an address is in use, the item is not
+//! sampled. That depends on earlier samples and not on how long this item waits, so the samples are
+//! not biased towards short or long waits.
 #![forbid(unsafe_code)]
 
 use crate::sys::atomic::Ordering;
@@ -20,11 +24,11 @@ use std::sync::Arc;
 
 /// A tick is 2^21 ns, two milliseconds, or as long as a tick of the coarse clock.
 const TICK_SHIFT: u32 = 21;
-/// Samples of one queue that wait at the same time.
+/// How many sampled items of one queue may wait at the same time.
 const SLOTS: usize = 32;
 /// The model checker and the simulator have no time to measure.
 const IS_ENABLED: bool = !cfg!(cmwq_loom) && !cfg!(cmwq_sim);
-/// A slot that its issuer fills.
+/// The value of a slot that an issuer has taken and is filling.
 const RESERVED: usize = 1;
 
 #[derive(Default)]
@@ -63,7 +67,8 @@ impl Sampler {
         self.wanted.load(Ordering::Relaxed) != 0
     }
 
-    /// The caller is about to publish the item at this address. `true`: it is a sample, and has to be published by itself.
+    /// Called before the item at this address is published. Returns `true` if the item is a sample;
+    /// then it has to be published by itself, and not in a chunk.
     #[cold]
     pub(crate) fn sample(&self, item: usize) -> bool {
         let slot = &self.slots[slot_of(item)];
@@ -84,7 +89,8 @@ impl Sampler {
         true
     }
 
-    /// When this item was queued, if it is a sample, which it is no more. For the holder of its pool's lock.
+    /// Ends the sample of this item, if it is one, and returns when the item was queued. Called
+    /// with its pool's lock held.
     fn take(&self, item: usize) -> Option<u64> {
         let slot = &self.slots[slot_of(item)];
         if slot.item.load(Ordering::Relaxed) != item {
@@ -127,14 +133,15 @@ impl Times {
         }
     }
 
-    /// The item at this address starts, at this time or a little later. Returns when, exactly, if it is a sample, and otherwise 0.
+    /// Called when the item at this address starts; `coarse_ns` may be a little earlier. Returns the
+    /// exact time if the item is a sample, and 0 otherwise.
     #[inline]
     pub(in crate::pool) fn start(&mut self, item: usize, coarse_ns: u64) -> u64 {
         self.tick(coarse_ns);
         self.start_in_batch(item)
     }
 
-    /// As [`start`](Self::start), of an item of a batch, which is one start for the tick.
+    /// As [`start`](Self::start), for an item of a batch. The whole batch counts as one start.
     #[inline]
     pub(in crate::pool) fn start_in_batch(&mut self, item: usize) -> u64 {
         match self.sampler.taken.load(Ordering::Relaxed) {
@@ -163,7 +170,7 @@ impl Times {
         now_ns
     }
 
-    /// The sample that started then has ended.
+    /// Called when a sampled item ends that started at `started_ns`.
     #[cold]
     pub(in crate::pool) fn end(&mut self, started_ns: u64) {
         self.run.add(clock::now_ns().saturating_sub(started_ns));

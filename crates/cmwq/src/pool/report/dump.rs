@@ -8,8 +8,13 @@ use crate::trace::on_one_line;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What is busy at one moment: see [`Engine::dump`](crate::Engine::dump). Each pool is copied by itself, so the parts may be a few microseconds
-/// apart.
+/// Prints what is busy at one moment; made by [`Engine::dump`](crate::Engine::dump). Each pool is
+/// copied by itself, so the parts may be a few microseconds apart.
+///
+/// ```
+/// println!("{}", cmwq::Engine::global()?.dump());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Dump {
     pools: Vec<PoolSnapshot>,
     freezable_only: bool,
@@ -29,7 +34,7 @@ impl Dump {
         }
     }
 
-    /// The same for freezable queues only, without pools.
+    /// This dump with freezable queues only, and without pools.
     pub(crate) fn of_freezable(mut self) -> Self {
         for pool in &mut self.pools {
             pool.pwqs.retain(|pwq| pwq.freezable);
@@ -48,7 +53,7 @@ impl Dump {
         }
     }
 
-    /// For how long the pool of a worklist has started nothing, as far as threads have seen that.
+    /// For how long the pool of a worklist has started nothing, as far as that was noticed.
     pub(crate) fn hung_ns(&self, list: WaitList) -> Option<u64> {
         let pool = self.pools.iter().find(|pool| pool.state.id == list.pool());
         let pool = pool.filter(|_| matches!(list, WaitList::Ready(_)));
@@ -88,7 +93,8 @@ impl Dump {
         }
     }
 
-    /// What the threads do that run items of those of these pools that belong to one CPU: a thread that sleeps can hold up such a pool.
+    /// What threads do that run items of these pools. Only pools of one CPU are considered, because
+    /// those can be held up by a single thread that sleeps.
     pub(crate) fn threads_of(&self, ids: impl Iterator<Item = u32>) -> String {
         let mut text = String::new();
         for id in ids {
@@ -231,7 +237,7 @@ fn write_pool(f: &mut fmt::Formatter<'_>, pool: &PoolSnapshot) -> fmt::Result {
     }
     write!(f, " workers={}", pool.state.workers.len())?;
     match pool.state.manager {
-        // Asked for, and not begun.
+        // A worker was asked for, and no thread has begun to create it.
         Some(0) => f.write_str(" manager: none yet")?,
         Some(tid) => write!(f, " manager: {tid}")?,
         None => {}

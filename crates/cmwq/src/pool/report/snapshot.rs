@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 /// One pool.
 pub(crate) struct PoolSnapshot {
-    /// Without its runs, and what only the engine knows: its users, and that it may be stolen from.
+    /// The pool's state, without its runs and without what only the engine knows: how many queues
+    /// use it, and whether other pools may steal from it.
     pub(crate) state: PoolState,
     /// Thread ids of idle workers, the most recently idle first.
     pub(crate) idle: Vec<i32>,
@@ -51,7 +52,8 @@ pub(crate) struct PwqSnapshot {
     pub(crate) admits: i32,
     /// The limit that the queue shares with others: its name, how much it admits, and how many credits are taken.
     pub(crate) group: Option<(String, i32, i32)>,
-    /// Its items wait for those accepted before a change of the queue's attributes.
+    /// Whether its items wait for those that were accepted before a change of the queue's
+    /// attributes.
     pub(crate) plugged: bool,
 }
 
@@ -65,10 +67,10 @@ pub(crate) mod flags {
     pub(crate) const DISASSOCIATED: u32 = 1 << 2;
 }
 
-/// So many items of a list are copied: the pool's lock is held meanwhile.
+/// How many items of a list are copied at most, since the pool's lock is held meanwhile.
 pub(crate) const MOST_LISTED: usize = 1000;
 
-/// The first of them.
+/// The first [`MOST_LISTED`] functions of a list.
 fn listed(funcs: impl Iterator<Item = Option<WorkFn>>) -> Vec<usize> {
     funcs.take(MOST_LISTED).map(address_of).collect()
 }

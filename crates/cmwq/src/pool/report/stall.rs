@@ -1,9 +1,12 @@
-//! What waits in a pool, and whether it makes progress, for the watchdog. It costs only the question: what is compared is counted anyway.
+//! What waits in a pool, and whether it makes progress, for the watchdog. It costs something only
+//! when the watchdog asks, since it compares numbers that are counted anyway.
 //!
-//! Two kinds of lists wait. A pool's worklist makes progress when an item is started in turn: what a rescuer or a waiting thread takes from the middle
-//! of it does not count. Without, its first item has waited too long, whatever the
-//! reason, even if long items keep all workers busy. The inactive items of a pool workqueue make progress when one of its items is started or ends.
-//! They wait because as many are active as `max_active` admits, and none of those has ended. Frozen queues wait on purpose.
+//! Two kinds of lists wait. A pool's worklist makes progress when an item is started in turn: what
+//! a rescuer or a waiting thread takes from the middle of it does not count. If none is started for
+//! too long, its first item has waited too long, whatever the reason, even if long items keep all
+//! workers busy. The inactive items of a pool workqueue make progress when one of its items is
+//! started or ends. They wait because as many are active as `max_active` admits, and none of those
+//! has ended. Frozen queues wait on purpose.
 #![forbid(unsafe_code)]
 
 use crate::pool::lock::guard::PoolGuard;
@@ -27,7 +30,7 @@ impl WaitList {
     }
 }
 
-/// How far a list has got; unchanged while it makes no progress.
+/// How much progress a list has made. Two equal values mean that it made none in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
     counted: u64,

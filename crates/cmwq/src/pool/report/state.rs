@@ -4,7 +4,18 @@
 use crate::pool::{PoolCounts, PoolFor};
 use crate::topology::CpuSet;
 
-/// One worker pool.
+/// The state of one worker pool at one moment, from
+/// [`Engine::pool_states`](crate::Engine::pool_states).
+///
+/// ```
+/// let queue = cmwq::Workqueue::builder("io").build()?;
+/// queue.spawn(|| ()).join()?;
+/// let engine = cmwq::Engine::global()?;
+/// for pool in engine.pool_states() {
+///     println!("pool {}: {} of {} workers run, {} items wait", pool.id, pool.running, pool.target, pool.waiting);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PoolState {
@@ -48,7 +59,17 @@ pub struct PoolState {
     pub stats: PoolCounts,
 }
 
-/// One worker.
+/// A worker and what it does: a part of a [`PoolState`].
+///
+/// ```
+/// let queue = cmwq::Workqueue::builder("io").build()?;
+/// queue.spawn(|| ()).join()?;
+/// let engine = cmwq::Engine::global()?;
+/// for worker in engine.pool_states().iter().flat_map(|pool| &pool.workers) {
+///     println!("thread {}: {}", worker.tid, worker.doing);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerState {
@@ -60,7 +81,17 @@ pub struct WorkerState {
     pub doing: &'static str,
 }
 
-/// One item in execution.
+/// An item that is running: a part of a [`PoolState`].
+///
+/// ```
+/// let queue = cmwq::Workqueue::builder("io").build()?;
+/// queue.spawn(|| ()).join()?;
+/// let engine = cmwq::Engine::global()?;
+/// for run in engine.pool_states().iter().flat_map(|pool| &pool.runs) {
+///     println!("thread {} runs {} since {} ns", run.tid, cmwq::observe::function_name(run.func), run.for_ns);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RunState {

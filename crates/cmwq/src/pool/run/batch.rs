@@ -23,10 +23,12 @@ use crate::pool::task::current::{self, Current};
 use crate::pool::task::run::{Open, Run, Task};
 use crate::sys::{clock, probe};
 
-/// A batch that took less was too small; one that took more was too large.
+/// How long a batch should take: a batch that took less was too small, one that took more was too
+/// large.
 const SHORT_NS: u64 = 2_000;
 const LONG_NS: u64 = 8_000;
-/// After an overdue item so many must be short before several are taken at once.
+/// After an overdue item, how many single items must be short before a worker takes several at once
+/// again.
 const TRIAL: u32 = 32;
 
 /// How many items ahead a worker prefetches.
@@ -38,7 +40,8 @@ pub(in crate::pool) struct Size {
     now: usize,
     /// Single items that must be short before `now` may grow.
     trial: u32,
-    /// The batch, or the single item with others behind it, is measured; and when it was begun.
+    /// Whether the batch, or the single item with others behind it, is measured; and below, when it
+    /// was begun.
     measures: bool,
     since_ns: u64,
 }
@@ -62,7 +65,8 @@ impl Size {
         self.since_ns
     }
 
-    /// A single item begins, with the lock free: what its release has set in motion does not count.
+    /// A single item begins. Called after the lock was released, so that what the release has to do
+    /// does not count.
     #[inline]
     pub(in crate::pool) fn begin_item(&mut self) {
         if self.measures {
@@ -84,7 +88,8 @@ impl Size {
     #[inline]
     fn judge(&mut self, took_ns: u64) {
         if took_ns > OVERDUE_NS {
-            // A batch may be overdue since its thread was preempted: the size grows again with the next short item.
+            // A batch may have been overdue only because its thread was preempted. Then the size
+            // grows again with the next short item.
             if self.now == 1 {
                 self.trial = TRIAL;
             }
@@ -117,13 +122,13 @@ impl Next {
     }
 }
 
-/// What it has done.
+/// What a worker has done.
 pub(in crate::pool) enum Ran {
     One {
         run: Run,
         panicked: bool,
     },
-    /// To the batch's end, or until it was closed.
+    /// A batch, to its end or until it was closed.
     Batch {
         /// Items that panicked, except the last one.
         panics: u64,
@@ -132,7 +137,7 @@ pub(in crate::pool) enum Ran {
 }
 
 impl Ran {
-    /// Whether any of it did.
+    /// Whether any of its items panicked.
     #[inline]
     pub(super) fn panicked(&self) -> bool {
         match *self {
@@ -148,7 +153,7 @@ pub(in crate::pool) struct Begun {
     ticket: usize,
     part: Option<Part>,
     pub(in crate::pool) pwq: u32,
-    /// Of each item, except its address and function.
+    /// What a thread notes for each item of the batch, without the item's address and function.
     current: Current,
 }
 
@@ -157,7 +162,7 @@ impl PoolGuard<'_> {
     #[inline]
     pub(in crate::pool) fn take_next(&mut self, id: u32, size: &mut Size) -> Option<Next> {
         if self.worklist.is_empty() && !self.staged.is_ready() {
-            // It may close batches, and what was left of them goes before.
+            // This may close batches; the items that were left in them go first.
             self.collect();
         }
         if self.worklist.is_empty() {
@@ -166,7 +171,7 @@ impl PoolGuard<'_> {
             {
                 return Some(Next::Batch(begun));
             }
-            // A single item need not go over the worklist.
+            // A single staged item need not be put on the worklist first.
             if self.staged.len() > 1 {
                 self.accept_some();
             }
@@ -199,7 +204,7 @@ impl PoolGuard<'_> {
         while len < size.now && inner.next_in_batch(Some((index, colour))).is_some() {
             let item = inner.worklist.pop_front()?;
             let func = item.func();
-            // It is a sample: its wait ends here.
+            // If the first item is a sample, its wait ends here.
             let _ = inner.pwqs[index].times.start_in_batch(item.address());
             handle.batch.set(len, item, func);
             len += 1;
@@ -230,7 +235,8 @@ impl PoolGuard<'_> {
         Some(inner.open_batch(id, &handle, of, len, Some(part), size.open()))
     }
 
-    /// A batch of worker `id` took so long. If it was closed meanwhile other items ran, too.
+    /// Notes how long a batch of worker `id` took. If it was closed meanwhile, other items ran in
+    /// that time, too.
     pub(super) fn note_batch_time(&mut self, id: u32, (pwq, items): (u32, u64), took_ns: u64) {
         let inner: &mut Inner = self;
         if inner.workers[id].batch.is_some() {
@@ -276,7 +282,7 @@ impl Inner {
     ) -> Begun {
         let serial = self.next_batch;
         self.next_batch = serial.wrapping_add(1);
-        // In the order of their serial numbers.
+        // The list is in the order of serial numbers.
         self.batches.push((id, serial));
         handle.batch.open();
         self.pwqs[pwq].times.tick(since_ns);
@@ -297,7 +303,8 @@ impl Inner {
         begun
     }
 
-    /// The pool workqueue and the colour of the next item, if it may be in a batch, and in one that is `of` these.
+    /// The pool workqueue and the colour of the next item, if it may be in a batch; with `of`, if
+    /// it may be in a batch of that pool workqueue and colour.
     #[inline]
     fn next_in_batch(&self, of: Option<(u32, u32)>) -> Option<(u32, u32)> {
         let (next, colour) = self.worklist.front()?;
@@ -325,7 +332,8 @@ impl Pool {
             None => (),
         };
         let run = |mut item: Pending| {
-            // Before it is started: after that it may come again.
+            // The batch is noted before the item is started; after that the item may be queued
+            // again.
             item.note_batch(ticket);
             call_next(item.start())
         };
@@ -342,7 +350,7 @@ impl Pool {
                 },
             };
             index += 1;
-            // In a fork's child the items are the parent's.
+            // In the child of a fork the items belong to the parent.
             if index == len || self.is_inherited() || !batch.go_on(index) {
                 break panicked;
             }

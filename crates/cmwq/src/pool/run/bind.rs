@@ -20,7 +20,9 @@ impl Pool {
             if guard.binding == binding {
                 return;
             }
-            // It has changed. The thread that changed it may have bound this one before it bound itself to the old CPUs.
+            // The binding has changed meanwhile. The thread that changed it may have bound this
+            // worker to the new CPUs before the worker bound itself to the old ones, so it binds
+            // itself again.
             binding = guard.binding.clone();
         }
     }

@@ -9,8 +9,9 @@ use crate::pool::submit::{producer, spawn_history};
 use crate::pool::task::current::is_in_item;
 use std::sync::Arc;
 
-/// While it lives, the calling worker counts as blocked, and its pool may run another in its place. No effect on a thread that is no worker, and
-/// inside another section.
+/// As long as this value exists, the calling worker counts as blocked, and its pool may run another
+/// worker in its place. It has no effect on a thread that is no worker, or inside another such
+/// section.
 pub(crate) struct BlockGuard {
     stepped_out: Option<(Arc<Pool>, u32)>,
 }
@@ -26,22 +27,25 @@ impl BlockGuard {
             return BlockGuard { stepped_out: None };
         };
         if matches!(pool.attrs.kind, PoolFor::Bh(_)) {
-            // It must not block; if it does, no other worker runs in its place.
+            // An item of a BH pool must not block. If it does, no other worker runs in its place.
             return BlockGuard { stepped_out: None };
         }
         // The item may wait for one of these sleepers.
         pool.pending_wakeups.wake_in_item();
         if let Some(host) = member::host() {
-            // What a thief has taken and not begun goes back.
+            // Closes the thief's batch: items that it has claimed and not begun go back to the
+            // worklist.
             drop(host.lock());
         }
         let mut guard = pool.lock();
-        // A thief has no slot to come back to: it goes on uncounted.
+        // A thief has no running slot to come back to, so it does not count from here on, not even
+        // after the block.
         guard.stop_counting_thief(id);
         // A thief, a worker that the monitor has found asleep, and a CPU-intensive one do not count as running.
         let counted = guard.workers[id].state == WorkerState::Busy(Busy::Running);
         if counted {
-            // So that a takeover for an item only just published is counted.
+            // Taken in now, so that a takeover for an item that was published just before is
+            // counted.
             if !guard.has_waiting() {
                 guard.accept_some();
             }

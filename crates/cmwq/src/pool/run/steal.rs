@@ -1,6 +1,8 @@
-//! A worker steals: it runs items of another pool as a guest, as that pool's own workers do, by batches if these are short.
+//! A worker steals: as a guest of another pool it runs that pool's items, as its own workers do, in
+//! batches if the items are short.
 //!
-//! In the victim's numbers a guest does not count, so a steal changes nothing for the victim's own workers. In its own pool the thief is away.
+//! A guest is not counted among the victim's workers, so a steal changes nothing for those. In its
+//! own pool the thief counts as away.
 #![forbid(unsafe_code)]
 
 use super::batch::Size;
@@ -11,7 +13,7 @@ use crate::pool::state::worker::{WorkerHandle, WorkerSlot, WorkerState};
 use crate::sys::atomic::Ordering;
 use std::sync::Arc;
 
-/// So many items, or batches, a thief takes before it looks after its own pool.
+/// How many items or batches a thief takes before it looks at its own pool again.
 const VISIT: u32 = if cfg!(cmwq_loom) { 1 } else { 32 };
 
 /// What a worker needs to steal.
@@ -37,7 +39,8 @@ impl Stealing {
 }
 
 impl Pool {
-    /// Steals from the nearest victim. The caller's own pool must count the worker as away. `false`: nothing was there.
+    /// Steals from the nearest victim. The caller's own pool must count the worker as away. Returns
+    /// `false` if there was nothing to steal.
     pub(in crate::pool) fn steal(self: &Arc<Self>, thief: &mut Stealing) -> bool {
         for victim in thief.neighbours.of(self) {
             let Some(victim) = victim.upgrade() else {
@@ -54,7 +57,8 @@ impl Pool {
         false
     }
 
-    /// A worker of `home` runs items of this pool, until none waits, its own pool needs it, or it has taken enough. `false`: none waited.
+    /// Lets a worker of `home` run items of this pool, until none waits, its own pool needs it, or
+    /// it has taken enough. Returns `false` if none waited.
     fn host(self: &Arc<Self>, home: &Pool, handle: &Arc<WorkerHandle>, size: &mut Size) -> bool {
         let mut guard = self.lock_beside_batches();
         let slot = WorkerSlot::new(handle.clone(), WorkerState::Guest);
@@ -83,7 +87,7 @@ impl Pool {
         }
         guard.workers.remove(id);
         guard.guests -= 1;
-        // It can be called again.
+        // Thieves can be called again from now on.
         guard.thieves_called = false;
         let none_left = !self.has_waiting(&guard);
         drop(guard);
@@ -93,7 +97,7 @@ impl Pool {
         taken > 0
     }
 
-    /// Something was published here, or threads wait to be woken.
+    /// Whether an item was published here, or threads wait to be woken.
     fn needs_its_workers(&self) -> bool {
         self.inbox.has_news() || self.pending_wakeups.is_any()
     }

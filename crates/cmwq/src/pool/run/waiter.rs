@@ -1,10 +1,13 @@
 //! Caller-runs join: a thread that waits for an item which no worker has begun runs the item itself. It would only sleep meanwhile, and a worker
 //! would have to be woken.
 //!
-//! It runs *that* item and no other, so it meets nothing that it would not wait for anyway. It takes only an item that a worker could take at this
-//! instant: on the worklist, so it is active, and no item of its queue is before it in any promised order. If an older instance still runs, the item
-//! goes behind that, as with any worker. To other threads the waiter is one more worker that took the item and then left: busy entry, colour and
-//! credit are accounted for as ever. So a thread that flushes, cancels or queues the item meanwhile sees what it would see otherwise.
+//! It runs *that* item and no other, so it is not held up by anything that it would not have to
+//! wait for anyway. It takes only an item that a worker could take at this moment: one on the
+//! worklist, which is therefore active, and which no item of its queue has to precede. If an older
+//! instance still runs, the item goes behind that, as with any worker. To other threads the waiter
+//! is one more worker that took the item and then left: busy entry, colour and credit are accounted
+//! for as ever. So a thread that flushes, cancels or queues the item meanwhile sees what it would
+//! see otherwise.
 #![forbid(unsafe_code)]
 
 use crate::item::{Completion, ListKind, RawWork};
@@ -36,17 +39,18 @@ enum Patience {
     #[default]
     None,
     Has,
-    /// It has left the item to them.
+    /// The waiter has already left the item to the workers once.
     Used,
 }
 
-/// Within this time a worker begins what is left to it, unless items take far longer than those before them.
+/// Within this time a worker begins an item that was left to it, unless items take far longer than
+/// those before.
 const SOON: Duration = Duration::from_millis(1);
 
 /// How a thread that is no worker counts in the pool whose item it runs: as a running worker, so that no worker is woken for the CPU that it uses.
 #[derive(Default)]
 struct Counted {
-    /// Its number among the pool's joiners.
+    /// The number by which the pool counts it as a joiner.
     joiner: Option<u64>,
     place: Place,
 }
@@ -56,10 +60,10 @@ impl Counted {
         guard.occupied.enter(&mut self.place, cpu);
         let shares = guard.occupied.is_shared(&self.place);
         match self.joiner {
-            // A worker that it has preempted counts for this CPU.
+            // A worker that this thread has preempted already counts for this CPU.
             Some(_) if shares => self.stop_counting(guard),
             Some(joiner) => guard.counts.move_joiner(joiner),
-            // Under a limit over all pools it would need a slot, and it goes on without one.
+            // Under a limit over all pools it would need a running slot; it goes on without one.
             None if shares || guard.is_limited() => {}
             None => self.joiner = Some(guard.counts.enter_joiner()),
         }
@@ -89,12 +93,14 @@ impl Waiter {
             self.settle();
             self.pool = (id != 0).then(|| find(id)).flatten();
         }
-        // Another thread may not have the nice level and the CPUs of the pool's workers.
+        // A pool with a nice level or a strict pod is left to its workers: the calling thread may
+        // have another level, or run on other CPUs.
         let fits = |pool: &Arc<Pool>| pool.attrs.nice == 0 && !pool.attrs.strict;
         let Some(pool) = self.pool.as_ref().filter(|pool| fits(pool)) else {
             return false;
         };
-        // An item that has begun needs no CPU time of this thread, which only waits for it.
+        // If the item has begun, this thread only waits for it, and need not pause for the CPU
+        // quota.
         if let Some(pause) = pool.attrs.params.cpu_budget.pause_due()
             && item.is_pending()
         {
@@ -132,7 +138,7 @@ impl Waiter {
             return false;
         }
         let soon = patience != Patience::Used || done.wait_timeout(SOON);
-        // No worker has come: what they run lasts.
+        // No worker has come in that time, because their items last longer.
         if soon || !self.run_only(item, cpu::current()) {
             self.settle();
             done.wait();
@@ -175,7 +181,8 @@ impl Waiter {
             let accepted = guard.accept_up_to(up_to);
             let mut task = guard.task_for_waiter(pool.id, item, cpu);
             if task.is_none() && accepted && !guard.batches.is_empty() {
-                // In a batch it has its turn within some microseconds, unless the batch takes longer than expected.
+                // An item in a batch has its turn within some microseconds, unless the batch is
+                // overdue; such batches are closed.
                 guard.close_overdue();
                 task = guard.task_for_waiter(pool.id, item, cpu);
             }
@@ -193,7 +200,7 @@ impl Waiter {
     /// Accounts for the end of the item that it ran last.
     pub(crate) fn settle(&mut self) {
         if let (Some(pool), Some((run, panicked))) = (&self.pool, self.ended.take()) {
-            // A worker's end needs the batches no more than this one does.
+            // Accounting for the end of an item needs no closed batches, here as for a worker.
             let mut guard = pool.lock_beside_batches();
             guard.end_only_task(run, panicked);
             self.counts.leave(&mut guard);
@@ -209,7 +216,8 @@ impl Drop for Waiter {
 
 #[cfg(all(test, not(cmwq_loom)))]
 impl Waiter {
-    /// Runs `item`, of this pool, as if on this CPU; `patiently`: unless a worker will run it soon.
+    /// Runs `item`, of this pool, as if on this CPU; with `patiently`, only if no worker will run
+    /// it soon.
     pub(in crate::pool) fn run_at(
         &mut self,
         pool: &Arc<Pool>,

@@ -50,10 +50,12 @@ impl Pool {
         let speaker = self.service.speaker();
         let (wishes, params) = (self.attrs.threads.as_ref(), &self.attrs.params);
         let result = threads::spawn(wishes, params, &name, move || {
-            // Until its very end: the pool cannot use it while a handler runs, and a handler may wait for the pool.
+            // Kept until the thread ends, so that it never calls handlers itself: the pool could
+            // not use the worker while a handler runs, and the handler may wait for the pool.
             let _speaks = speaker.map(Speaker::speak);
             prepare_thread(&pool, &handle);
-            // Outside its work the thread is not the pool's: hooks may block as any thread may.
+            // Outside of `work` the thread does not belong to the pool yet, so hooks may block like
+            // any other thread.
             let about = pool.about_worker(id, &its_name);
             let hooked = Hooked::begin(pool.attrs.threads.as_ref(), about);
             {
@@ -76,7 +78,7 @@ impl Pool {
         self.service.woke();
         let mut guard = self.lock_beside_batches();
         guard.creating = false;
-        // By the worker itself: whatever it does comes after this.
+        // The worker itself counts this, so that all it does comes afterwards.
         guard.stats.workers_created += 1;
         {
             let inner: &mut Inner = &mut guard;
@@ -88,7 +90,8 @@ impl Pool {
         loop {
             guard = worker.run_what_waits(guard);
             let leaves = guard.dying || guard.workers[id].die || handle.ends();
-            // Who is woken may preempt this worker, and queue: if another one searches, this one does not count as searching meanwhile.
+            // A thread that is woken may preempt this worker, and queue items. So if another worker
+            // searches, this one does not count as searching meanwhile.
             if self.pending_wakeups.is_any() && (leaves || guard.searching() == 1) {
                 self.inbox.expect_searcher(id, cpu::current());
                 drop(guard);
@@ -140,7 +143,8 @@ impl Pool {
         Some(next)
     }
 
-    /// Runs an item or a batch, and what is scheduled behind it; the worker then searches again.
+    /// Runs an item or a batch, and the items that are scheduled behind it. The worker searches
+    /// again afterwards.
     #[inline]
     pub(super) fn run<'p>(
         self: &'p Arc<Self>,
@@ -193,12 +197,13 @@ impl Pool {
         Ran::One { run, panicked }
     }
 
-    /// Spins on the inbox for as long as has paid off lately. `expects_one`: the worker took a single item last. `for_a_steal`: no pool wants thieves that it
-    /// has no part in.
+    /// Spins on the inbox for as long as has paid off lately. `expects_one`: the worker took a
+    /// single item last time. `for_a_steal`: whether it also looks for a pool to steal from; it
+    /// does not while a pool wants thieves from which this worker cannot steal.
     fn spin(&self, expects_one: bool, for_a_steal: bool) {
         // The next issuer need not call a worker.
         self.inbox.drop_notify();
-        // A cheap poll sees an item sooner: each case has its own loop.
+        // Each case has a loop of its own, because a cheaper poll sees an item sooner.
         let steals = for_a_steal && self.steals();
         let found = match (self.attrs.params.slots.is_limited(), steals) {
             (true, _) => self.spin_unless_slots_are_wanted(),
@@ -239,7 +244,8 @@ impl Pool {
         self.spin_budget.wait(finds)
     }
 
-    /// The worker holds a slot: the spin also ends when another pool needs it.
+    /// Spins for a worker that holds a running slot: the spin also ends when another pool needs the
+    /// slot.
     #[inline(never)]
     fn spin_unless_slots_are_wanted(&self) -> bool {
         let finds = || self.inbox.has_news() || self.has_victims();
@@ -258,7 +264,7 @@ struct Worker<'p> {
     size: Size,
     name: ThreadName,
     restores_name: bool,
-    /// It took a single item last.
+    /// Whether it took a single item last time.
     took_one: bool,
     /// The thread's CPU time when it slept last.
     slept_cpu_ns: u64,
@@ -301,7 +307,8 @@ impl<'p> Worker<'p> {
             self.took_one = matches!(next, Next::One(_));
             guard = pool.run(next, self.id, self.handle, &mut self.size);
             if guard.rest.is_some() && pool.has_waiting(&guard) {
-                // Events may take long, as locks of other pools do: the next items are not taken before.
+                // Events may take long, since they take locks of other pools. So they are done
+                // before the next items are taken.
                 drop(guard);
                 guard = pool.lock_beside_batches();
             }
@@ -328,7 +335,8 @@ impl<'p> Worker<'p> {
         self.pool.lock_beside_batches()
     }
 
-    /// The worker has nothing to run: it steals, or spins. `true`: something may wait.
+    /// Called when the worker has nothing to run: steals, or spins. Returns `true` if something may
+    /// wait.
     fn search_without_lock(&mut self, guard: PoolGuard<'p>) -> (bool, PoolGuard<'p>) {
         let pool = self.pool;
         // Only one worker spins: a second would not see an item sooner.
@@ -385,7 +393,7 @@ impl<'p> Worker<'p> {
         if let Some(budget) = &mut self.budget {
             budget.renew();
         }
-        // The waker has taken this worker off the idle list and counts it as searching.
+        // The waker has taken this worker off the idle list and counted it as searching.
         let mut guard = pool.lock_beside_batches();
         let inner: &mut Inner = &mut guard;
         let slot = &mut inner.workers[self.id];
@@ -418,7 +426,7 @@ impl<'p> Worker<'p> {
 fn prepare_thread(pool: &Arc<Pool>, handle: &WorkerHandle) {
     {
         let _guard = pool.lock();
-        // Under the lock: a thread that changes the binding later finds this thread.
+        // Set under the lock, so that a thread that changes the binding later finds this thread.
         handle
             .tid
             .store(thread::current_tid() as u32, Ordering::Relaxed);

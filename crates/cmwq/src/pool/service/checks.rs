@@ -1,38 +1,44 @@
-//! Whether the CPUs are checked periodically. An idle process is not disturbed: nothing runs that could be on a wrong CPU, and the first worker that
-//! wakes up restarts the checks.
+//! Whether the service thread checks the CPUs periodically. In an idle process it does not: nothing
+//! runs that could be on a wrong CPU, and the first worker that wakes up starts the checks again.
 #![forbid(unsafe_code)]
 
 use crate::sys::atomic::Ordering;
-// The model has to see it; the simulator charges nothing for it.
+// The model checker has to see these accesses; the simulator does not charge for them.
 #[cfg(cmwq_loom)]
 use crate::sys::atomic::AtomicU32;
 #[cfg(not(cmwq_loom))]
 use crate::sys::atomic::plain::AtomicU32;
 
-/// No; the next worker that wakes up requests them.
+/// No checks. The next worker that wakes up requests them.
 const RESTING: u32 = 0;
-/// Yes, and no worker has woken up since the last check.
+/// Checks go on, and no worker has woken up since the last one.
 const QUIET: u32 = 1;
-/// Yes.
+/// Checks go on, and a worker has woken up since the last one.
 const BUSY: u32 = 2;
 
-/// All accesses are relaxed: no data goes with it, and each change is one read-modify-write, so no two threads make the same one.
+/// The state of the checks. All accesses are relaxed, since no other data depends on it. Each
+/// change is one read-modify-write, so no two threads make the same one.
 pub(in crate::pool) struct CpuChecks(AtomicU32);
 
 impl CpuChecks {
-    /// The CPUs have just been read: a first check is to come, as after [`begin`](Self::begin).
+    /// The state after the CPUs were read for the first time: another check follows, as after
+    /// [`begin`](Self::begin).
     pub(in crate::pool) fn new() -> Self {
         CpuChecks(AtomicU32::new(QUIET))
     }
 
-    /// A worker has started or woken up. `true`: the caller has to request a check, since none is to come.
+    /// Called when a worker has started or woken up. Returns `true` if the caller has to request a
+    /// check, since none is scheduled.
     #[inline]
     pub(in crate::pool) fn woke(&self) -> bool {
-        // Never a plain store: the service thread may rest since the load, and a store would hide from all workers that it does.
+        // This must not be a plain store. The service thread may have let the checks rest after the
+        // load above, and a store would hide that from all workers.
         self.0.load(Ordering::Relaxed) != BUSY && self.0.swap(BUSY, Ordering::Relaxed) == RESTING
     }
 
-    /// A check is due. `false`: no worker has woken up since the last one, and the checks rest until one requests them; else there is to be another.
+    /// Called when a check is due. Returns whether to schedule another one. It returns `false` if
+    /// no worker has woken up since the last check: then the checks rest until a worker requests
+    /// them.
     pub(in crate::pool) fn begin(&self) -> bool {
         let rests = self
             .0
@@ -43,7 +49,8 @@ impl CpuChecks {
         rests.is_err()
     }
 
-    /// As [`begin`](Self::begin), while workers work that do not wake up, since they never sleep.
+    /// As [`begin`](Self::begin), for a process whose workers are at work and never sleep, so that
+    /// none wakes up.
     pub(in crate::pool) fn begin_busy(&self) {
         self.0.swap(QUIET, Ordering::Relaxed);
     }

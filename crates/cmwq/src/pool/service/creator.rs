@@ -31,7 +31,8 @@ type Work = Box<dyn FnOnce() + Send>;
 /// A job that waits for a thread of its own.
 struct Job {
     name: &'static str,
-    /// Taken by the thread that does it. A thread that cannot be created takes nothing with it.
+    /// The job itself. The thread that runs it takes it out of here; so if that thread cannot be
+    /// created, the job is still here.
     what: Arc<Mutex<Option<Work>>>,
 }
 
@@ -40,7 +41,7 @@ impl Job {
     fn starts(&self) -> bool {
         let what = self.what.clone();
         let does = move || {
-            // In a statement of its own, so that the lock is free again.
+            // Taken in a statement of its own, so that the lock is released before the job runs.
             let what = what.lock().take();
             what.into_iter().for_each(|what| what());
         };
@@ -91,7 +92,8 @@ impl Creator {
         self.parker.unpark();
     }
 
-    /// Has a thread created for a job: now, or as soon as one can be. No other thread waits for it.
+    /// Has a thread created for a job, now or as soon as the system permits. The caller does not
+    /// wait.
     pub(in crate::pool) fn perform(&self, name: &'static str, what: Work) {
         let what = Arc::new(Mutex::new(Some(what)));
         self.requests.lock().jobs.push(Job { name, what });
@@ -183,7 +185,7 @@ impl<J> Default for Jobs<J> {
 }
 
 impl<J> Jobs<J> {
-    /// Starts the new ones, and the others if they have rested.
+    /// Starts threads for the new jobs, and for refused ones if the cooldown has passed.
     fn start(&mut self, now: u64, starts: impl Fn(&J) -> bool) {
         if self.again_at().is_some_and(|at| at <= now) {
             self.first.splice(0..0, self.refused.drain(..));

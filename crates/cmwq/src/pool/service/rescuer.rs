@@ -1,9 +1,10 @@
 //! The rescuer: a thread made with a workqueue, which runs that queue's items when a pool needs a worker and none can be created. So a queue whose
 //! items free what others wait for makes progress without a single new thread.
 //!
-//! The service thread calls it (`mayday`): 10 ms after a worker was needed and none has come, because the system refuses to create one or takes its
-//! time; then every 100 ms while one is still needed. The rescuer serves pool workqueues in the order in which they called, and takes only their
-//! items from a pool's worklist.
+//! The service thread calls it (`mayday`): first when a needed worker has not come within 10 ms,
+//! because the system refuses to create a thread or is slow; then every 100 ms while a worker is
+//! still needed. The rescuer serves pool workqueues in the order in which they called, and takes
+//! only their items from a pool's worklist.
 #![forbid(unsafe_code)]
 
 use crate::pool::attrs::params::Params;
@@ -26,10 +27,12 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-/// Items of one pool workqueue per turn, while another one waits and a worker is still needed. As in the kernel the comparison comes after the
-/// counting: the 17th is the last.
+/// How many items of one pool workqueue the rescuer runs in a turn if another one waits and a
+/// worker is still needed. As in the kernel, an item is counted before the comparison, so a turn
+/// has 17 items.
 const BATCH: u32 = 16;
-/// Refused without the privilege; then the level stays.
+/// The nice level of rescuers. Without the privilege the system refuses it, and the level stays as
+/// it is.
 const NICE: i32 = -20;
 /// Stack touched in advance, so that running an item needs no new page. The model checker's stacks are small.
 const TOUCHED_STACK: usize = if cfg!(cmwq_loom) { 1 } else { 64 * 1024 };
@@ -42,9 +45,9 @@ pub(crate) struct Rescuer {
 
 struct RescueRequests {
     calls: VecDeque<(Arc<Pool>, PwqKey)>,
-    /// Where it rests.
+    /// The CPUs that it is bound to while it waits for calls.
     rest: CpuSet,
-    /// It serves a pool, bound to that pool's CPUs.
+    /// Whether it serves a pool now, and is bound to that pool's CPUs.
     visiting: bool,
     stop: bool,
 }
@@ -95,17 +98,17 @@ impl Rescuer {
         self.tid.load(Ordering::Relaxed) as i32
     }
 
-    /// Ends it, after the calls that it has got.
+    /// Ends it after it has answered the calls that it has got.
     pub(crate) fn stop(&self) {
         self.requests.lock().stop = true;
         self.parker.unpark();
     }
 
-    /// Changes where it rests: at once, or after its visit.
+    /// Changes the CPUs to which it is bound between visits, at once or after the present visit.
     pub(crate) fn move_to(&self, rest: &CpuSet) {
         let mut requests = self.requests.lock();
         requests.rest = rest.clone();
-        // Once it is stopped its thread may end, and another thread get the id.
+        // After it was stopped its thread may end, and another thread may get its id.
         if self.tid() != 0 && !requests.visiting && !requests.stop {
             let _ = thread::bind_other(self.tid(), rest);
         }
@@ -147,7 +150,8 @@ impl Rescuer {
             match call {
                 Some((pool, pwq)) => {
                     self.visit(&pool, pwq, name);
-                    // Under the lock, as at the beginning: otherwise it could go back to the CPUs of before a move.
+                    // Bound under the lock, as at the beginning: otherwise it could bind itself to
+                    // the CPUs from before a move.
                     let mut requests = self.requests.lock();
                     requests.visiting = false;
                     let _ = thread::bind_current(&requests.rest);
@@ -172,7 +176,8 @@ impl Rescuer {
             let mut task = Some(task);
             while let Some(Task { started, run }) = task {
                 let panicked = run_item(started, run);
-                // It is here because creating threads takes long: one more system call does not matter.
+                // The rescuer is needed because creating threads takes long, so one more system
+                // call does not matter.
                 name.restore();
                 task = pool.lock().end_task(run, panicked);
             }
@@ -183,11 +188,12 @@ impl Rescuer {
     fn next_of(&self, pool: &Arc<Pool>, pwq: PwqKey, rescued: u32) -> Option<Task> {
         let others_wait = self.others_wait();
         let mut guard = pool.lock_accepting();
-        // It may be gone since it called, and its index may be another queue's.
+        // The pool workqueue may have been removed since it called, and its index may belong to
+        // another queue.
         guard.pwq_mut(pwq)?;
         let needed = guard.needs_worker();
         if needed && others_wait && rescued > BATCH {
-            // The others come first.
+            // The other pool workqueues that have called come first.
             let calls = guard.calls_rescuer(pwq);
             drop(guard);
             if calls {
@@ -236,8 +242,8 @@ impl Rescue for Rescuer {
 }
 
 impl Pool {
-    /// Calls the rescuers of all queues that have one and have items waiting here, if the pool needs a worker that does not come. `false`: a worker
-    /// has come.
+    /// If the pool still needs a worker, calls the rescuers of those queues that have one and have
+    /// items waiting here. Returns `false` if a worker has come.
     pub(in crate::pool) fn mayday(self: &Arc<Self>) -> bool {
         let mut calls = Vec::new();
         {
@@ -276,7 +282,8 @@ impl Pool {
 }
 
 impl Inner {
-    /// Work waits, a CPU is free, and no worker is there to take it. A rescuer needs no running slot: without one the target is 0.
+    /// Whether an item waits, a CPU is free, and no worker is there to take the item. Running slots
+    /// are not considered (a pool without one has the target 0), because a rescuer needs none.
     fn needs_worker(&self) -> bool {
         !self.worklist.is_empty()
             && self.running() < self.target().max(self.cpus)
@@ -284,8 +291,9 @@ impl Inner {
             && self.idle().is_empty()
     }
 
-    /// Whether the worklist has an item of the pool workqueue. That follows from the counts, so the list, of any length, is not walked: an active item
-    /// runs, or waits behind a run of itself, or is on the worklist.
+    /// Whether the worklist has an item of the pool workqueue. The counts tell, so the list, which
+    /// may be long, is not walked: each active item runs, or waits behind a run of itself, or is on
+    /// the worklist.
     fn has_on_worklist(&self, index: u32) -> bool {
         let of_it = |pwq: u32| usize::from(pwq == index);
         let elsewhere = self.busy.iter().map(|run| {
@@ -306,7 +314,8 @@ impl Inner {
         }
     }
 
-    /// The pool workqueue calls once more. `false`: its call is pending already.
+    /// Notes a call of the pool workqueue for its rescuer. Returns `false` if an earlier call has
+    /// not been answered yet.
     fn calls_rescuer(&mut self, pwq: PwqKey) -> bool {
         self.pwq_mut(pwq)
             .is_some_and(|pwq| !std::mem::replace(&mut pwq.mayday, true))

@@ -8,7 +8,8 @@ use crate::sys::thread;
 use std::sync::Arc;
 
 impl Pool {
-    /// CPUs have come or gone: binds the workers anew. Their items go on meanwhile.
+    /// Called when CPUs have come or gone: binds the workers to `binding`. Their items go on
+    /// meanwhile.
     pub(crate) fn rebind(self: &Arc<Self>, binding: Binding) {
         {
             let mut guard = self.lock();
@@ -20,7 +21,8 @@ impl Pool {
         self.recall_strays();
     }
 
-    /// Binds those workers anew that are bound elsewhere: a process is moved to other CPUs thread by thread, and perhaps moved back before the engine
+    /// Binds workers that are bound elsewhere to the pool's CPUs again. That happens because a
+    /// process is moved to other CPUs thread by thread, and perhaps moved back before the engine
     /// has checked.
     pub(crate) fn recall_strays(self: &Arc<Self>) {
         for (id, worker) in self.strays() {
@@ -28,7 +30,8 @@ impl Pool {
         }
     }
 
-    /// Workers with a wrong binding. A guess: a worker may be gone, and its thread id be another thread's.
+    /// The workers that seem to have a wrong binding. A worker may have ended meanwhile, and
+    /// another thread may have its thread id.
     fn strays(self: &Arc<Self>) -> Vec<(u32, Arc<WorkerHandle>)> {
         let (binding, workers): (_, Vec<_>) = {
             let guard = self.lock();
@@ -37,7 +40,8 @@ impl Pool {
                 .map(|(id, worker)| (id, worker.handle.clone()));
             (guard.binding.clone(), workers.collect())
         };
-        // A system call for each, with the lock free. A worker that has not begun yet binds itself.
+        // This takes a system call for each worker, so the lock is not held. A worker that has not
+        // begun yet binds itself.
         let strays = workers.into_iter().filter(|(_, worker)| {
             let tid = worker.tid();
             tid != 0 && thread::binding_of(tid).is_ok_and(|now| now != *binding)
@@ -47,7 +51,8 @@ impl Pool {
 
     /// Binds one worker anew, if it is still there.
     fn recall(self: &Arc<Self>, id: u32, worker: &Arc<WorkerHandle>) {
-        // Under the lock, which a worker takes before its thread ends: until then its thread id is its own.
+        // A worker takes the lock before its thread ends. So as long as the lock is held here, its
+        // thread id cannot belong to another thread.
         let mut guard = self.lock();
         let binding = guard.binding.clone();
         let slot = guard.workers.get_mut(id);

@@ -103,7 +103,8 @@ impl Service {
         self.ask(|requests| requests.watchdog = true);
     }
 
-    /// Does `job` on a new thread, as soon as one can be created. `job` keeps the engine.
+    /// Runs `job` on a new thread, as soon as one can be created. `job` holds a reference to the
+    /// engine.
     pub(crate) fn perform_elsewhere(
         &self,
         name: &'static str,
@@ -126,13 +127,15 @@ impl Service {
         }
     }
 
-    /// For a thread that is about to be started, and leaves its warnings to the reporter.
+    /// What a thread that is about to be started needs in order to leave its warnings to the
+    /// reporter.
     pub(crate) fn speaker(&self) -> Speaker {
         self.reporter.speaker()
     }
 
-    /// Starts those of its threads that do not run yet: all before they are needed, since the service thread may not wait for their creation, which
-    /// may be refused just then.
+    /// Starts those of the engine's threads that do not run yet. They are started before they are
+    /// needed: later the system might refuse to create them, and the service thread must not wait
+    /// for that.
     pub(crate) fn ensure_started(self: &Arc<Self>) -> io::Result<()> {
         let mut requests = self.requests.lock();
         if !requests.started {

@@ -3,7 +3,8 @@
 
 use super::deadlines::Deadlines;
 
-/// When a needed worker has not come, the rescuers are called: first after this, then every so often (the kernel's values).
+/// How long after a worker was asked for the rescuers are called if it has not come, and, below,
+/// how often afterwards (the kernel's values).
 const MAYDAY_INITIAL_NS: u64 = 10_000_000;
 const MAYDAY_INTERVAL_NS: u64 = 100_000_000;
 
@@ -35,10 +36,11 @@ pub(in crate::pool) const fn mayday_after(asked_ns: u64) -> u64 {
 }
 
 impl<P: PartialEq> PoolTimers<P> {
-    /// What pools have asked for: `create`, a worker, each since when; `cull`, a check of their idle workers, each when.
+    /// Notes requests of pools: in `create` those that need a worker, each with the time since
+    /// when; in `cull` those whose idle workers are to be checked, each with the time when.
     pub(in crate::pool) fn asked(&mut self, create: Vec<(P, u64)>, cull: Vec<(P, u64)>) {
         for (pool, asked_ns) in create {
-            // The worker before has come, or the pool would not have asked again.
+            // The worker that it asked for earlier has come, or it would not have asked again.
             self.maydays.set(mayday_after(asked_ns), pool);
         }
         for (pool, at) in cull {
@@ -46,8 +48,9 @@ impl<P: PartialEq> PoolTimers<P> {
         }
     }
 
-    /// Does what is due, except for the engine's own deadlines. `mayday` calls a pool's rescuers; `false`: a worker has come. `cull` culls workers
-    /// that have been idle for long, and returns the time of the next check, if any.
+    /// Does what is due, except for the engine's own deadlines. `mayday` calls a pool's rescuers
+    /// and returns `false` if a worker has come. `cull` culls workers that have been idle for long,
+    /// and returns the time of the next check, if any.
     pub(in crate::pool) fn expire(
         &mut self,
         now: u64,

@@ -16,14 +16,15 @@ use crate::pool::task::slab::SmallestFirst;
 
 /// The counts of one pool.
 pub(in crate::pool) struct Counts {
-    /// Workers that run an item and are not known to be blocked, and waiting threads that do.
+    /// How many threads run an item and are not known to be blocked: workers, and joiners (threads
+    /// that run the item for which they wait).
     running: u32,
-    /// Threads that are no workers, and count among these.
+    /// The joiners that count in `running`.
     joiners: Vec<Joiner>,
     next_joiner: u64,
     /// Workers that steal from other pools and do not count as running.
     away: u32,
-    /// So many blocked workers have come back since the monitor last [asked](Self::take_returned).
+    /// How many blocked workers have come back since the monitor last [asked](Self::take_returned).
     returned: u32,
     /// Workers that are awake, or were picked to be woken, and look for work before they park.
     searching: u32,
@@ -87,14 +88,15 @@ impl Counts {
 /// A thread that is no worker, waits for an item and runs it, and counts as running.
 struct Joiner {
     serial: u64,
-    /// It has begun an item since the monitor's last tick.
+    /// Whether it has begun an item since the monitor's last tick.
     moves: bool,
 }
 
-/// Threads that run what they wait for.
+/// The transitions of joiners.
 impl Counts {
-    /// Such a thread begins an item. It counts until it [leaves](Self::leave_joiner) with the number that it gets, or its count
-    /// [lapses](Self::lapse_joiners).
+    /// A joiner begins an item, and counts as running until it [leaves](Self::leave_joiner) with
+    /// the number that this returns, or until the monitor finds it [in the same
+    /// item](Self::lapse_joiners) for too long.
     pub(in crate::pool) fn enter_joiner(&mut self) -> u64 {
         let serial = self.next_joiner;
         self.next_joiner += 1;
@@ -106,7 +108,7 @@ impl Counts {
         serial
     }
 
-    /// It begins another one.
+    /// The joiner of this number begins another item.
     pub(in crate::pool) fn move_joiner(&mut self, serial: u64) {
         if let Some(joiner) = self.joiners.iter_mut().find(|one| one.serial == serial) {
             joiner.moves = true;
@@ -117,7 +119,8 @@ impl Counts {
         self.drop_joiners(|joiner| joiner.serial == serial);
     }
 
-    /// At each tick of the monitor: who is in the same item as at the last one does not count any more. The item blocks, or takes long.
+    /// Called at each tick of the monitor: a joiner that is still in the same item as at the last
+    /// tick does not count from now on, because its item blocks or takes long.
     pub(in crate::pool) fn lapse_joiners(&mut self) {
         self.drop_joiners(|joiner| !std::mem::take(&mut joiner.moves));
     }
@@ -171,7 +174,7 @@ impl Counts {
         self.leave_search(&mut worker, WorkerState::Starting);
     }
 
-    /// The worker begins an item, which counts.
+    /// The worker begins an item, and counts as running.
     #[inline]
     pub(in crate::pool) fn transition_searching_to_running(&mut self, worker: &mut WorkerSlot) {
         self.leave_search(worker, WorkerState::Busy(Busy::Running));
@@ -200,8 +203,9 @@ impl Counts {
         worker.runs += 1;
     }
 
-    /// A thief does not count here any more: its item blocks, or has lasted for two samples of the monitor. Otherwise what waits here would
-    /// wait for an item of the other pool, and that item perhaps for this one.
+    /// A thief does not count here from now on, because its item blocks or has lasted for two
+    /// samples of the monitor. If it went on counting, items here would wait for an item of the
+    /// other pool, which in turn might wait for one of them.
     pub(in crate::pool) fn transition_away_to_uncounted(&mut self, worker: &mut WorkerSlot) {
         if worker.state == (WorkerState::Away { counts: true }) {
             worker.state = WorkerState::Away { counts: false };
@@ -254,7 +258,8 @@ impl Counts {
         self.running -= 1;
     }
 
-    /// The worker goes on with its item. More than the target may run then: workers that end an item leave (the "keep going" rule).
+    /// The worker goes on with its item. More workers than the target may run then; the next one
+    /// that ends an item parks (the kernel's "keep going" rule).
     pub(in crate::pool) fn transition_blocked_to_running(&mut self, worker: &mut WorkerSlot) {
         debug_assert_eq!(worker.state, WorkerState::Busy(Busy::Blocked));
         worker.state = WorkerState::Busy(Busy::Running);

@@ -6,10 +6,12 @@ use crate::sys::atomic::plain::{AtomicI32, AtomicU64, AtomicUsize};
 use crate::sys::sync::Mutex;
 use std::sync::{Arc, Weak};
 
-/// A wait that is shorter than a wake-up across CPUs is not worth one.
+/// Items that will wait for less than this are not worth a steal: waking a thief on another CPU
+/// takes about as long.
 pub(in crate::pool) const WORTH_STEALING_NS: u64 = 50_000;
 
-/// Items that are shorter are not worth a steal, however many wait: their pool's lock is the limit, and thieves would take it too.
+/// Items that are shorter than this are not worth a steal, however many wait: what limits their
+/// rate is their pool's lock, which thieves would need as well.
 pub(in crate::pool) const LONG_ENOUGH_NS: u64 = 1_000;
 
 /// The pools that may steal from each other: non-strict, of one nice level, for one set of CPUs.

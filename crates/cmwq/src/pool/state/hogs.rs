@@ -1,4 +1,5 @@
-//! CPU hogs: items that compute for long. They stop counting as running, so that they hold up nothing else.
+//! CPU hogs: items that compute for long. They stop counting as running, so that other items can
+//! start beside them.
 //!
 //! An item that has computed for longer than `cpu_intensive_thresh_us` since it last slept is a hog until it ends, as in the kernel
 //! ([`CpuIntensive`](super::worker::Busy::CpuIntensive)). The kernel has this rule for per-CPU pools. On an unbound pool it has no limit of
@@ -6,11 +7,14 @@
 //! its pod has CPUs, since that is faster. So this rule keeps what a program can see of the kernel's: computing items delay the start of an
 //! active item by a bounded time only, and items that spin until others have begun all begin.
 //!
-//! Each hog gives up its running slot, and another worker starts. Where many items compute, that alone is slow: with *n* of them on two
-//! CPUs the next one becomes a hog after *n*/2 thresholds of wall time. So while a pool is hogged, and its other running workers end hardly
-//! any item, the monitor doubles the number of [extra](Hogs::extra) running slots at each tick, up to the number of items that wait.
-//! `max_active` bounds it, since only active items are on the worklist. When a hog ends, extra slots go at once: no more than two are left for
-//! each hog, so that one endless item does not keep what was granted for many; with the last hog all go.
+//! Each hog gives up its running slot, and another worker starts. Where many items compute, that
+//! alone is slow: with *n* of them on two CPUs the next one becomes a hog after *n*/2 thresholds of
+//! wall time. So while a pool is hogged, and its other running workers end hardly any item, the
+//! monitor doubles the number of [extra](Hogs::extra) running slots at each tick, up to the number
+//! of items that wait. `max_active` bounds it, since only active items are on the worklist. When a
+//! hog ends, extra slots are given up at once: at most two are left for each remaining hog, so that
+//! one endless item does not keep what was granted for many. With the last hog all extra slots are
+//! given up.
 #![forbid(unsafe_code)]
 
 /// The workers of one pool whose items are hogs.
@@ -20,20 +24,21 @@ pub(in crate::pool) struct Hogs {
     pub(in crate::pool) workers: u32,
     /// How many more workers may run than without hogs.
     pub(in crate::pool) extra: u32,
-    /// For how long the other workers have ended hardly any item since the last step.
+    /// For how long since the last step the other workers have ended hardly any item.
     stuck_ns: u64,
 }
 
-/// Under a limit over all pools the extra slots double at this distance, and not at each tick of the monitor.
+/// Under a limit over all pools the extra slots double at most once in this time, and not at each
+/// tick of the monitor.
 const STEP_IF_LIMITED_NS: u64 = 100_000_000;
 
 impl Hogs {
-    /// A worker's item is a hog from now on.
+    /// Counts a worker whose item is a hog from now on.
     pub(in crate::pool) fn one_more(&mut self) {
         self.workers += 1;
     }
 
-    /// A hog has ended. As many slots are left as the next step would grant again.
+    /// Counts the end of a hog. Leaves as many extra slots as the next step would grant again.
     pub(in crate::pool) fn one_less(&mut self) {
         self.workers -= 1;
         match self.workers {
@@ -47,7 +52,7 @@ impl Hogs {
         self.extra = self.extra.min(self.workers.saturating_mul(for_each));
     }
 
-    /// Items end beside the hogs, or none waits.
+    /// Called when items end beside the hogs, or none waits.
     pub(in crate::pool) fn moves_on(&mut self) {
         self.stuck_ns = 0;
     }
@@ -63,7 +68,8 @@ impl Hogs {
         steps
     }
 
-    /// The pool is still hogged. At most `most` slots are useful: for the items that run beside the hogs, and for those that wait.
+    /// Called while the pool is still hogged: doubles the extra slots, up to `most`, which are as
+    /// many as there are items that run beside the hogs or wait.
     pub(in crate::pool) fn grow(&mut self, most: u32) {
         let doubled = self.extra.saturating_mul(2).max(self.workers);
         self.extra = self.extra.max(doubled.min(most));

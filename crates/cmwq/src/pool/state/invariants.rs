@@ -1,8 +1,9 @@
 //! What holds whenever a pool's lock is free. In builds with debug assertions every release of the lock asserts it: in tests with real
 //! threads, in the simulator and in exploration. Unit tests, which set counts without workers, and models are left out.
 //!
-//! Transitions assert the states that they come from where they are made ([`Counts`](super::counts::Counts), `HeldCredits`,
-//! `Colours`); here stands what must agree between them.
+//! Transitions assert the states that they come from where they are made
+//! ([`Counts`](super::counts::Counts), `HeldCredits`, `Colours`); this file asserts what must agree
+//! between them.
 #![forbid(unsafe_code)]
 
 use super::pool::Inner;

@@ -60,8 +60,9 @@ pub(crate) fn leave_in_child() {
     let _ = HOST.try_with(|host| std::mem::forget(host.borrow_mut().take()));
 }
 
-/// Calls `f` with the pool and the id of the worker that the calling thread is. A thread whose locals are being dropped is a worker no
-/// more, and their destructors may wait for items.
+/// Calls `f` with the pool and the id of the worker that the calling thread is. A thread whose
+/// thread-local values are being dropped is no worker any more: their destructors may wait for
+/// items.
 pub(in crate::pool) fn as_worker<R>(f: impl FnOnce(&Arc<Pool>, u32) -> R) -> Option<R> {
     // Borrowed mutably only when the thread begins and ends.
     WORKER

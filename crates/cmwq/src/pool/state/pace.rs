@@ -1,7 +1,8 @@
 //! How long a pool's items take, so that a lock holder can tell whether the items that wait will wait for long.
 #![forbid(unsafe_code)]
 
-/// Workers measure it when they read the clock because something waits behind what they take.
+/// How long items take. Workers measure it when other items wait behind those that they take; only
+/// then do they read the clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::pool) struct Pace {
     last_ns: u64,
@@ -9,10 +10,10 @@ pub(in crate::pool) struct Pace {
 }
 
 impl Pace {
-    /// An item that a worker took alone took so long.
+    /// Notes how long an item took that a worker took alone.
     #[inline]
     pub(in crate::pool) fn note(&mut self, took_ns: u64) {
-        // The shorter of the last two: a worker that was preempted in one of them says nothing of the items.
+        // The shorter of the last two: a long time may only mean that the worker was preempted.
         self.item_ns = match self.last_ns {
             0 => took_ns,
             last_ns => last_ns.min(took_ns),
@@ -20,7 +21,8 @@ impl Pace {
         self.last_ns = took_ns.max(1);
     }
 
-    /// How long the last of `waiting` items will wait if `at_once` of them run at a time; 0 as long as nothing is known.
+    /// How long the last of `waiting` items will wait if `at_once` of them run at a time. 0 before
+    /// any item was measured.
     #[inline]
     pub(in crate::pool) fn wait_ns(self, waiting: usize, at_once: u32) -> u64 {
         self.item_ns.saturating_mul(waiting as u64) / u64::from(at_once.max(1))

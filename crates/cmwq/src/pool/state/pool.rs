@@ -42,16 +42,18 @@ pub(crate) trait FrontEnd: Send + Sync {
     }
     /// Warns if the calling thread, which is about to wait for the queue or for its item of function `func`, must not depend on it.
     fn check_dependency(&self, func: Option<WorkFn>);
-    /// The pool other than `but` that runs `item` for the queue.
+    /// The pool that runs `item` for the queue, if there is one other than `but`.
     fn pool_that_runs(&self, item: &RawWork, but: u32) -> Option<u32>;
-    /// Whether the items that the thread `tid` runs have used up a limit that the queue's items on `node` count against: then no other item of
-    /// those becomes active before one of them ends. Called with no pool's lock held.
+    /// Whether the items that the thread `tid` runs have used up a limit that also holds for the
+    /// queue's items on `node`. Then no other item under that limit becomes active before one of
+    /// the thread's items ends. Called with no pool's lock held.
     fn is_used_up_by(&self, _node: usize, _tid: i32) -> bool {
         false
     }
     /// The last item of a colour that is being flushed has ended, on one of the queue's pool workqueues.
     fn colour_done(&self, colour: u32);
-    /// A pool workqueue has an inactive item and no credit: enter it in the line for credits, and find it one.
+    /// A pool workqueue has an inactive item and no credit: enters it in the line for credits, and
+    /// looks for one.
     fn must_wait(&self, pool: &Arc<Pool>, pwq: PwqKey);
     /// Credits were given back on `node` while a pool workqueue waits.
     fn credits_freed(&self, node: usize);
@@ -63,21 +65,23 @@ pub(crate) trait FrontEnd: Send + Sync {
 
 /// What a pool may ask for. Called with no pool's lock held.
 pub(crate) trait PoolService: Send + Sync {
-    /// Create one worker; the pool counts it as coming.
+    /// Creates one worker, which the pool already counts as being created.
     fn create_worker(&self, pool: &Arc<Pool>);
-    /// The pool is saturated: sample it periodically.
+    /// The pool is saturated: samples it periodically.
     fn watch(&self, pool: &Arc<Pool>);
-    /// Too many workers are idle: check again when they have been idle for long.
+    /// Too many workers are idle: checks again when they have been idle for long.
     fn cull_later(&self, pool: &Arc<Pool>);
-    /// A worker has started or woken up, or ticks for work: the process is not idle.
+    /// A worker has started or woken up: the process is not idle.
     fn woke(&self);
-    /// A pool is in line for a running slot, the first one.
+    /// A pool is in line for a running slot, and no other was in line before.
     fn slots_wanted(&self) {}
-    /// For a worker that is about to be started: it leaves warnings to the engine's reporter.
+    /// For a worker that is about to be started: what makes it leave its warnings to the engine's
+    /// reporter.
     fn speaker(&self) -> Option<Speaker> {
         None
     }
-    /// More waits in the pool than it will soon run: have a neighbour steal.
+    /// More items wait in the pool than it will soon run: has up to `most` workers of its
+    /// neighbours steal them.
     fn call_thieves(&self, pool: &Arc<Pool>, most: u32);
 }
 
@@ -98,7 +102,7 @@ pub(crate) struct Owner {
 pub(crate) type PwqState = PoolWorkqueue<Owner>;
 
 impl PwqState {
-    /// The pool workqueue of a queue. With a rescuer the queue is one of memory reclaim.
+    /// A pool workqueue of this queue. A queue with a rescuer counts as a queue of memory reclaim.
     pub(crate) fn of(
         front: Arc<dyn FrontEnd>,
         rescuer: Option<Arc<dyn Rescue>>,
@@ -117,7 +121,7 @@ impl PwqState {
     }
 }
 
-/// No worker has reported its nice level yet.
+/// The value of `nice` before a worker has reported its level.
 pub(in crate::pool) const NICE_UNKNOWN: i32 = i32::MIN;
 
 /// A worker pool: a worklist and the workers that run what is on it.
@@ -136,9 +140,11 @@ pub(crate) struct Pool {
     pub(in crate::pool) chunk_numbers: ChunkNumbers,
     /// How long a worker of this pool spins before it parks.
     pub(in crate::pool) spin_budget: CachePadded<SpinBudget>,
-    /// Whether running workers soon come back for more. Issuers write it: not on a line that workers read.
+    /// Whether it has paid lately to wait briefly for a running worker to come back. Issuers write
+    /// it, so it is on another line than what workers read.
     pub(in crate::pool) returns: CachePadded<BriefSpin>,
-    /// Deferred wake-ups: what these sleepers wait for has completed.
+    /// Deferred wake-ups: the threads for which what they wait for has completed, and which are
+    /// woken later.
     pub(in crate::pool) pending_wakeups: CachePadded<PendingWakeups>,
     pub(in crate::pool) service: Arc<dyn PoolService>,
     pub(in crate::pool) group: Arc<Group<Pool>>,
@@ -152,12 +158,13 @@ pub(crate) struct Inner {
     pub(in crate::pool) associated: bool,
     /// How many workers may be awake at the same time: the CPUs of the pod.
     pub(in crate::pool) cpus: u32,
-    /// How many of them the limit over all pools lets the pool use: see `SLOTS.md`.
+    /// How many of these CPUs the pool may use under the limit over all pools: see `SLOTS.md`.
     pub(in crate::pool) slots: u32,
     pub(in crate::pool) holding: Holding,
     /// How many running workers sleep at any time without declaring it, as far as the monitor knows.
     pub(in crate::pool) sleepers: u32,
-    /// How many others are blocked at any time, are known to be, and come back within a tick of the monitor; forgotten while nothing waits.
+    /// How many other workers are known to be blocked at any time, and come back within a tick of
+    /// the monitor. The number decays while nothing waits.
     pub(in crate::pool) blockers: u32,
     /// Workers whose items are CPU hogs, and how many others may run because of them.
     pub(in crate::pool) hogs: Hogs,
@@ -188,28 +195,31 @@ pub(crate) struct Inner {
     pub(in crate::pool) crowding: Crowding,
     /// Thieves that run items here.
     pub(in crate::pool) guests: u32,
-    /// Thieves were called, and none has come yet. When one comes and more is left, the release of the lock calls again. If no neighbour has a CPU to
-    /// spare, the monitor's next tick ends this.
+    /// Whether thieves were called and none has come yet. When one comes and items are left, the
+    /// release of the lock calls thieves again. If no neighbour has a CPU to spare, the monitor
+    /// resets this at its next tick.
     pub(in crate::pool) thieves_called: bool,
-    /// The monitor samples this pool.
+    /// Whether the monitor samples this pool.
     pub(in crate::pool) watched: bool,
-    /// A check of the idle workers is scheduled.
+    /// Whether a check of the idle workers is scheduled.
     pub(in crate::pool) cull_armed: bool,
-    /// How far CPU time is accounted.
+    /// Up to which point CPU time is accounted.
     pub(in crate::pool) cpu_accounting: CpuAccounting,
     /// No workqueue uses the pool any more: workers exit instead of going idle.
     pub(in crate::pool) dying: bool,
     /// For how long nothing has been started while something waits.
     pub(in crate::pool) standstill: Standstill,
     pub(in crate::pool) stats: PoolCounts,
-    /// Of the items that were started, those that overtook what waits: a rescuer or a waiting thread took its own items from the middle of the worklist.
+    /// How many of the items that were started were not the oldest on the worklist: a rescuer or a
+    /// waiting thread took its own items from the middle.
     pub(in crate::pool) overtook: u64,
-    /// The counts of pool workqueues that are gone.
+    /// The counts of pool workqueues that were removed.
     pub(in crate::pool) gone: QueueStats,
 }
 
 impl Pool {
-    /// In a fork's child: whether the pool is the parent's. Then no thread runs anything here, and the lock may be held for ever.
+    /// Whether this is the child of a fork and the pool belongs to the parent. Then no worker runs
+    /// here, and the lock may be held for ever.
     pub(crate) fn is_inherited(&self) -> bool {
         self.born != fork::generation()
     }
@@ -250,15 +260,15 @@ impl Drop for Pool {
         self.set_wants_thieves(false);
         let slots = self.inner.lock().slots;
         self.attrs.params.slots.drop_held(slots);
-        // The next pool of this number has none.
+        // The next pool that gets this number must not find any.
         drop(self.pending_wakeups.forbid(self.id));
     }
 }
 
-/// A pool's part in the limit, under its lock.
+/// A pool's state under the limit over all pools. The pool's lock guards it.
 #[derive(Default)]
 pub(in crate::pool) struct Holding {
-    /// The pool is in line.
+    /// Whether the pool is in line for a slot.
     pub(in crate::pool) in_line: bool,
     /// Slots to give back as soon as a worker has left.
     pub(in crate::pool) owed: u32,
@@ -266,7 +276,7 @@ pub(in crate::pool) struct Holding {
     pub(in crate::pool) since_ns: u64,
 }
 
-/// How far a pool's CPU time is accounted.
+/// Up to which point a pool's CPU time is accounted.
 #[derive(Default)]
 pub(in crate::pool) struct CpuAccounting {
     pub(in crate::pool) begun: bool,
@@ -288,12 +298,13 @@ impl Inner {
         !self.worklist.is_empty() || !self.staged.is_empty()
     }
 
-    /// Items that were started in turn: while this stands still, the first of the worklist waits.
+    /// How many items were started in turn. While this number does not change, the first item of
+    /// the worklist waits.
     pub(in crate::pool) fn started_in_turn(&self) -> u64 {
         self.stats.started - self.overtook
     }
 
-    /// Notes whether anything has started in turn since the last call.
+    /// Notes whether an item has started in turn since the last call.
     pub(in crate::pool) fn note_standstill(&mut self) {
         let waits = self.has_waiting();
         let started = self.started_in_turn();

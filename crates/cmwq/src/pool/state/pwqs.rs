@@ -65,7 +65,8 @@ impl Inner {
         self.leave_flight(key, colour, 1, 1)
     }
 
-    /// `items` are not in flight any more, completed or not; the `active` ones among them give their credits back.
+    /// Takes items out of flight, whether they have run or were cancelled; the `active` ones among
+    /// them give their credits back.
     #[inline]
     pub(in crate::pool) fn leave_flight(
         &mut self,
@@ -96,8 +97,9 @@ impl Inner {
         ended
     }
 
-    /// From now on items are accepted under `next`. `true`: items of `old`, the colour before, are in flight, and
-    /// [`colour_done`](crate::pool::FrontEnd::colour_done) will be called when the last of them has ended. A pool workqueue that is gone has none.
+    /// From now on items are accepted under `next`. `true`: items of `old`, the colour before, are
+    /// in flight, and [`colour_done`](crate::pool::FrontEnd::colour_done) will be called when the
+    /// last of them has ended. A pool workqueue that was removed has none.
     pub(crate) fn advance_colour(&mut self, key: PwqKey, old: u32, next: u32) -> bool {
         self.close_all_caller_slots(key);
         let Some(pwq) = self.pwq_mut(key) else {
@@ -114,8 +116,9 @@ impl Inner {
         }
     }
 
-    /// Uses credits that the caller took for `key`: as many of its oldest inactive items become active. Tells whether more wait. `None`: its
-    /// last waiting item was cancelled and it is gone; the caller keeps the credits.
+    /// Uses credits that the caller took for `key`: as many of its oldest inactive items become
+    /// active. Returns whether more items wait, or `None` if the pool workqueue was removed after
+    /// its last waiting item was cancelled; then the caller keeps the credits.
     pub(crate) fn activate_some(&mut self, key: PwqKey, credits: i32) -> Option<bool> {
         self.pwq_mut(key)?;
         let pwq = &mut self.pwqs[key.index];
@@ -136,7 +139,8 @@ impl Inner {
         Some(more)
     }
 
-    /// Items may become active from now on. `true`: there are some, and the pool workqueue has begun to wait for a credit.
+    /// Lets items of this pool workqueue become active from now on. Returns `true` if items wait
+    /// and it has entered the line for a credit.
     pub(crate) fn unplug(&mut self, key: PwqKey) -> bool {
         let Some(pwq) = self.pwq_mut(key) else {
             return false;
@@ -145,7 +149,8 @@ impl Inner {
         pwq.begin_waiting()
     }
 
-    /// The pool workqueue takes no new items from now on. `true`: it had none left and is gone already.
+    /// Retires the pool workqueue: it takes no new items from now on. Returns `true` if it had no
+    /// item left and was removed at once.
     pub(crate) fn retire_pwq(&mut self, key: PwqKey) -> bool {
         self.close_all_caller_slots(key);
         let Some(pwq) = self.pwq_mut(key) else {
@@ -180,7 +185,7 @@ impl Inner {
         self.pwq_mut(key).map(|pwq| pwq.stats_now().completed)
     }
 
-    /// What it has counted so far.
+    /// Its counters.
     pub(crate) fn pwq_stats(&mut self, key: PwqKey) -> QueueStats {
         self.pwq_mut(key)
             .map_or_else(QueueStats::default, |pwq| pwq.stats_now())
@@ -201,7 +206,7 @@ impl Inner {
         (pwq.nr_active(), pwq.inactive.len(), pwq.retired)
     }
 
-    /// What the pool has counted so far, and all its pool workqueues together.
+    /// The counters of the pool, and the sum of those of its pool workqueues.
     pub(crate) fn stats(&self) -> (PoolCounts, QueueStats) {
         let mut pwqs = self.gone;
         for (_, pwq) in self.pwqs.iter() {

@@ -8,7 +8,7 @@
 pub(in crate::pool) struct Standstill {
     /// Items started at the last poll.
     started: u64,
-    /// Start of the standstill, by the coarse clock. `None`: nothing waited.
+    /// When the standstill began, by the coarse clock; `None` if nothing waited at the last poll.
     pub(in crate::pool) since_ns: Option<u64>,
 }
 

@@ -1,21 +1,25 @@
-//! What begins and ends for a worker, with all counts that depend on it; and how many may run.
+//! What changes for a worker when it begins or ends an item, blocks or steals, with all counts that
+//! depend on it; and how many workers may run.
 #![forbid(unsafe_code)]
 
 use super::pool::Inner;
 use super::worker::{Busy, WorkerSlot, WorkerState};
 use crate::pool::attrs::slots::UNLIMITED;
 
-/// How many sleepers are allowed for each CPU of a pod.
+/// For how many sleeping workers for each CPU of the pod a pool lets others run at most.
 pub(in crate::pool) const MOST_PER_CPU: u32 = 32;
 
-/// How many more run than sleep on the average: two standard deviations. The number of sleepers at an instant varies by its root (they are
-/// independent). With one too few a CPU idles while items wait; one too many waits for a CPU.
+/// How many workers more than the average number of sleepers are allowed. The sleepers are
+/// independent of each other, so their number varies by about the square root of the average; the
+/// margin is two such deviations. One worker too few leaves a CPU idle while items wait; one too
+/// many only waits for a CPU.
 pub(in crate::pool) fn margin(sleepers: u32) -> u32 {
     2 * sleepers.isqrt()
 }
 
-/// From so many blocked workers on that come back within a tick of the monitor, the running ones always exceed the pod's CPUs. With a margin they go
-/// on; without, a worker parks after its item and is woken when the next one blocks.
+/// If at least so many blocked workers come back within a tick of the monitor, the pool gets a
+/// margin for them. Then more workers run than the pod has CPUs at nearly every moment. Without a
+/// margin a worker would park after each item, and be woken again when the next one blocks.
 pub(in crate::pool) const CROWD: u32 = 6;
 
 /// How many workers of a pod of `cpus` may run, without what CPU hogs add.
@@ -45,7 +49,7 @@ impl Inner {
         self.counts.idle()
     }
 
-    /// There is a limit over all pools.
+    /// Whether there is a limit over all pools.
     #[inline]
     pub(in crate::pool) fn is_limited(&self) -> bool {
         self.slots != UNLIMITED
@@ -65,7 +69,8 @@ impl Inner {
         self.counts.running() + self.counts.searching()
     }
 
-    /// `sleepers` of the running workers sleep, so as many more may run. `blocked` others are known to be blocked, and come back soon.
+    /// Sets how many of the running workers are asleep, so that as many more may run, and how many
+    /// others are known to be blocked and come back soon.
     pub(in crate::pool) fn allow_sleepers(&mut self, sleepers: u32, blocked: u32) {
         let most = self.cpus * MOST_PER_CPU;
         self.sleepers = sleepers.min(most);
@@ -85,7 +90,8 @@ impl Inner {
         self.counts.set_target(target);
     }
 
-    /// A worker comes from an item and has the lock. `waited`: another thread held it.
+    /// Called when a worker has taken the lock after an item; `waited` says whether another thread
+    /// held it.
     #[inline]
     pub(in crate::pool) fn note_coming(&mut self, waited: bool) {
         if self.crowding.note(waited)
@@ -97,15 +103,17 @@ impl Inner {
         }
     }
 
-    /// The monitor's tick: so many items have ended since the last one.
+    /// Called at each tick of the monitor; `ended` is the number of items that have ended since the
+    /// last one.
     pub(in crate::pool) fn lift_limit_of_crowding(&mut self, ended: u64) {
         if self.crowding.tick(ended) {
             self.retarget();
         }
     }
 
-    /// The pool is not saturated, or nothing waits: the extra running workers are given up bit by bit. `false`: so many run that one of them would
-    /// have to stop, so nothing was changed.
+    /// Called when the pool is not saturated or nothing waits: gives up the extra running workers
+    /// bit by bit. Returns `false`, and changes nothing, if so many run that one of them would have
+    /// to stop.
     pub(in crate::pool) fn forget_sleepers(&mut self) -> bool {
         let less = |number: u32| number - number.div_ceil(16);
         let (sleepers, blockers) = (less(self.sleepers), less(self.blockers));
@@ -117,7 +125,7 @@ impl Inner {
         unused
     }
 
-    /// A worker's CPU hog has ended.
+    /// Called when an item has ended that was a CPU hog.
     #[cold]
     pub(in crate::pool) fn hog_ended(&mut self) {
         let before = self.hogs.extra;
@@ -127,7 +135,7 @@ impl Inner {
         }
     }
 
-    /// Nothing waits beside the hogs: no slots are left for more than them.
+    /// Called when nothing waits beside the hogs: leaves at most one extra slot for each of them.
     pub(in crate::pool) fn no_room_beside_hogs(&mut self) {
         let before = self.hogs.extra;
         self.hogs.cut(1);
@@ -169,13 +177,14 @@ impl Inner {
         }
     }
 
-    /// Worker `id`, if it is a thief in another pool, does not count here any more.
+    /// If worker `id` is a thief in another pool, it does not count here from now on.
     pub(in crate::pool) fn stop_counting_thief(&mut self, id: u32) {
         self.counts
             .transition_away_to_uncounted(&mut self.workers[id]);
     }
 
-    /// For the monitor of a saturated pool: workers that work all the time have the system's slices.
+    /// Called by the monitor of a saturated pool: gives workers that have not slept the system's
+    /// slice again.
     pub(in crate::pool) fn lengthen_slices(&mut self) {
         let running = |worker: &WorkerSlot| worker.state.is_running();
         let running = self.workers.iter().filter(|(_, worker)| running(worker));
@@ -185,7 +194,8 @@ impl Inner {
         }
     }
 
-    /// For the monitor: thieves that run the same item of another pool as at the last sample do not count any more.
+    /// Called by the monitor: a thief that still runs the same item of another pool as at the last
+    /// sample does not count here from now on.
     pub(in crate::pool) fn stop_counting_lasting_thieves(&mut self) {
         let counts = |worker: &WorkerSlot| worker.state == WorkerState::Away { counts: true };
         let thieves = self.workers.iter().filter(|(_, worker)| counts(worker));
@@ -198,7 +208,8 @@ impl Inner {
         }
     }
 
-    /// Worker `id`, which is running, does not count any more: another worker takes over if something waits.
+    /// Worker `id`, which is running, does not count as running from now on. Another worker takes
+    /// over if something waits.
     pub(in crate::pool) fn step_out(&mut self, id: u32, from_now: Busy) {
         self.counts
             .transition_running_to(&mut self.workers[id], from_now);

@@ -17,7 +17,8 @@ use std::sync::Arc;
 pub(in crate::pool) struct WorkerSlot {
     pub(in crate::pool) handle: Arc<WorkerHandle>,
     pub(in crate::pool) state: WorkerState,
-    /// Items started, to tell one item from the next.
+    /// How many items it has started. The monitor tells by this whether it still runs the same
+    /// item.
     pub(in crate::pool) runs: u64,
     /// What the monitor sampled last: `runs`, the thread's CPU time, and whether it counted as running.
     pub(in crate::pool) seen_runs: u64,
@@ -27,18 +28,18 @@ pub(in crate::pool) struct WorkerSlot {
     pub(in crate::pool) computing: Computing,
     /// The pool workqueue of its item.
     pub(in crate::pool) pwq: u32,
-    /// It was woken up and has not run an item since.
+    /// Whether it was woken up and has not run an item since.
     pub(in crate::pool) woken: bool,
     /// Where it runs, or has slept.
     pub(in crate::pool) place: Place,
-    /// It has asked for a short slice.
+    /// Whether it has asked for a short slice.
     has_short_slice: bool,
-    /// It has slept, for lack of work, since the monitor looked last.
+    /// Whether it has slept for lack of work since the monitor last looked.
     has_slept: bool,
     /// How much of the thread's CPU time is accounted to queues.
     pub(in crate::pool) accounted_cpu_ns: u64,
     pub(in crate::pool) die: bool,
-    /// Its batch, while that is open.
+    /// Its open batch, if it has one.
     pub(in crate::pool) batch: Option<Open>,
     /// The item of its batch that it had begun when the batch was closed.
     pub(in crate::pool) interrupted: Option<Run>,
@@ -54,7 +55,8 @@ pub(in crate::pool) enum WorkerState {
     Busy(Busy),
     /// A thief from another pool: it runs items here, and counts in none of the pool's numbers.
     Guest,
-    /// Steals from another pool. It counts as running in its own pool only under a limit over all pools, until its item blocks or lasts.
+    /// Steals from another pool. In its own pool it counts as running only under a limit over all
+    /// pools, and only until its item blocks or takes long.
     Away {
         counts: bool,
     },
@@ -76,17 +78,18 @@ pub(crate) struct WorkerHandle {
     pub(in crate::pool) parker: Parker,
     /// The kernel's thread id, 0 before the worker has started.
     pub(in crate::pool) tid: AtomicU32,
-    /// It is inside an item's function. Only the worker writes it. Between items the worker may sleep for the pool's lock, which is not the
-    /// item's sleep.
+    /// Whether it is inside an item's function. Only the worker writes it. Between items the worker
+    /// may sleep while it waits for the pool's lock; that is no sleep of an item.
     pub(in crate::pool) in_item: AtomicBool,
-    /// An item has ended its thread: it leaves the pool before it takes another. Its own alone.
+    /// Whether an item has ended its thread: the worker then leaves the pool before it takes
+    /// another item. Only the worker uses it.
     pub(in crate::pool) ends: AtomicBool,
     /// Its batch. Only the worker writes this line, apart from the thread that closes the batch.
     pub(in crate::pool) batch: CachePadded<Batch>,
 }
 
 impl WorkerSlot {
-    /// Of a worker that has run nothing here yet.
+    /// The slot of a worker that has run nothing in this pool yet.
     pub(in crate::pool) fn new(handle: Arc<WorkerHandle>, state: WorkerState) -> Self {
         WorkerSlot {
             handle,
@@ -110,15 +113,16 @@ impl WorkerSlot {
 }
 
 impl WorkerSlot {
-    /// The worker is about to sleep. `is_brief`: it is woken for little, so it gets a short slice: then it has the CPU as soon as it is woken, also while
-    /// another thread computes there.
+    /// Called when the worker is about to sleep. If `is_brief` (it is usually woken for little), it
+    /// gets a short slice, with which it has the CPU as soon as it is woken, even if another thread
+    /// computes there.
     pub(in crate::pool) fn note_sleep(&mut self, is_brief: bool) {
         self.has_slept = true;
         self.set_slice(is_brief);
     }
 
-    /// For the monitor. A worker that works all the time has the system's slice: with a short one it and its issuer, on one CPU, would only switch
-    /// more often.
+    /// Called by the monitor: gives a worker that has not slept the system's slice again. With a
+    /// short slice, it and an issuer on the same CPU would only switch more often.
     pub(in crate::pool) fn lengthen_slice_unless_slept(&mut self) {
         if !std::mem::take(&mut self.has_slept) {
             self.set_slice(false);
@@ -154,12 +158,13 @@ impl WorkerHandle {
         self.parker.unpark();
     }
 
-    /// Whether it sleeps, inside the function of an item.
+    /// Whether it is asleep inside the function of an item.
     pub(in crate::pool) fn sleeps_in_item(&self) -> bool {
         self.state_in_item() == ThreadState::Asleep
     }
 
-    /// As [`sleeps_in_item`](Self::sleeps_in_item), also if the system does not tell: for a worker whose CPU clock stands still.
+    /// As [`sleeps_in_item`](Self::sleeps_in_item), but also `true` if the system does not tell.
+    /// For a worker whose CPU clock stands still.
     pub(in crate::pool) fn may_sleep_in_item(&self) -> bool {
         self.state_in_item() != ThreadState::Awake
     }
@@ -171,7 +176,7 @@ impl WorkerHandle {
             return ThreadState::Awake;
         }
         let state = thread::state_of(self.tid());
-        // Again: the worker may have left the item, and gone to sleep, in between.
+        // Checked again, because the worker may have left the item and gone to sleep in between.
         if in_item() { state } else { ThreadState::Awake }
     }
 }

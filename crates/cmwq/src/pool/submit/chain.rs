@@ -12,7 +12,8 @@ use std::sync::Arc;
 pub(crate) struct Claimed<'p> {
     pool: &'p Pool,
     chain: Chain<'p>,
-    /// Workers write it all the time: read once for many items.
+    /// The oldest open batch as it was when it was last read. Workers write the original all the
+    /// time, so this copy is used for many items.
     oldest: ReadOldest,
 }
 
@@ -70,7 +71,7 @@ impl Pool {
         let pushed = self.inbox.push_chain(chain);
         with(|producer| producer.count_chain(self.id, items, pushed));
         if pushed == Pushed::MustNotify && !cfg!(cmwq_loom) {
-            // Workers sleep, and take the chunk before the next batch.
+            // The chain has woken a worker, which takes this chunk before the next batch comes.
             open.leave();
         }
         self.notify_if_due(pushed);

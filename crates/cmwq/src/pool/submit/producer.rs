@@ -11,7 +11,8 @@ use crate::sys::epoch::epoch;
 use crate::sys::local::thread_local;
 use std::cell::Cell;
 
-/// Where a thread's spawns come from and go.
+/// Where a thread queues from, and to which queue: a cached route is valid as long as none of this
+/// changes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Issuer {
     /// The queue, or its handle, for comparing only.
@@ -30,7 +31,7 @@ pub(in crate::pool) const FEW: usize = 4;
 
 /// The producer state of a thread.
 pub(in crate::pool) struct Producer {
-    /// How many items since the thread last waited.
+    /// How many items the thread has published since it last waited.
     pub(in crate::pool) in_a_row: Cell<u32>,
     /// The number of the pool that the last item went to; 0: none.
     pub(in crate::pool) pool: Cell<u32>,
@@ -42,9 +43,10 @@ pub(in crate::pool) struct Producer {
     pub(in crate::pool) route: Cell<Option<Route>>,
 }
 
-/// The cached route from a thread to its chunk. It is looked up once, and stays the same as long as the thread queues from where it was,
-/// without waiting, and the [epoch] does. It needs no epoch pin: the thread holds its chunk, and adds to it before a lock holder closes it,
-/// or not at all.
+/// The cached route from a thread to its chunk. It is looked up once, and stays valid as long as
+/// the thread queues from the same place without waiting and the [epoch] does not change. Using it
+/// needs no epoch pin, because the thread holds its chunk: either the thread adds to the chunk
+/// before a lock holder closes it, or it finds the chunk closed.
 #[derive(Clone, Copy)]
 pub(in crate::pool) struct Route {
     issuer: Issuer,
@@ -74,7 +76,8 @@ impl Producer {
         }
     }
 
-    /// One more item is published, in the pool of this number. Returns how many there were in a row.
+    /// Counts an item that is published in the pool of this number. Returns how many the thread has
+    /// published in a row.
     #[inline]
     pub(in crate::pool) fn count(&self, pool: u32) -> u32 {
         let in_a_row = self.in_a_row.get();
@@ -83,7 +86,7 @@ impl Producer {
         in_a_row
     }
 
-    /// Whether one of the last `items` in a row was the last of so many.
+    /// Whether the number of items in a row passed a multiple of `so_many` with the last `items`.
     #[inline]
     pub(in crate::pool) fn completes(&self, so_many: u32, items: u32) -> bool {
         let in_a_row = self.in_a_row.get();
@@ -97,7 +100,7 @@ impl Producer {
         (route.issuer == issuer && route.epoch == epoch()).then_some(route.to)
     }
 
-    /// `items` were published at once.
+    /// Counts `items` items that were published at once.
     pub(in crate::pool) fn count_chain(&self, pool: u32, items: u32, pushed: Pushed) {
         self.pool.set(pool);
         if pushed == Pushed::MustNotify && !cfg!(cmwq_loom) {
@@ -108,7 +111,9 @@ impl Producer {
         }
     }
 
-    /// The thread has no chunk for the next item. Tells whether another chunk pays; if not, it will not for some items more.
+    /// Called when the thread has no chunk for the next item: returns whether to begin another one.
+    /// If the last chunk stayed nearly empty, it returns `false`, and the thread publishes some
+    /// items alone before it tries again.
     pub(in crate::pool) fn is_worth_a_chunk(&self) -> bool {
         let few = (1..FEW).contains(&self.open.end());
         if few {
@@ -118,13 +123,15 @@ impl Producer {
     }
 }
 
-/// Calls `f` with the thread's producer; `None` while the thread is on its way out.
+/// Calls `f` with the thread's producer state; `None` if the thread is ending and has none any
+/// more.
 #[inline]
 pub(in crate::pool) fn with<R>(f: impl FnOnce(&Producer) -> R) -> Option<R> {
     PRODUCER.try_with(f).ok()
 }
 
-/// Calls `f` with the thread's open chunk; while the thread is on its way out, with one that is left afterwards.
+/// Calls `f` with the thread's open chunk. If the thread is ending, `f` gets a chunk for this call
+/// only.
 #[inline]
 pub(in crate::pool) fn with_open<R>(f: impl FnOnce(&OpenChunk) -> R) -> R {
     let mut f = Some(f);
@@ -145,7 +152,8 @@ pub(crate) fn wait_begins() {
     });
 }
 
-/// The calling thread is about to claim the item at this address and to publish it. Publishing an item alone writes all over it: prefetch.
+/// Called before the calling thread claims and publishes the item at this address: prefetches the
+/// item, if it will be published alone, which writes most of its fields.
 #[inline]
 pub(crate) fn publish_begins(item: usize) {
     if with(|producer| producer.in_a_row.get()) == Some(0) {
@@ -153,8 +161,8 @@ pub(crate) fn publish_begins(item: usize) {
     }
 }
 
-/// What the calling thread has spun for is there. A thread that queues one item and waits, again and again, has just seen its end, and
-/// claims it next: prefetch.
+/// Called when a spin of the calling thread has succeeded: prefetches its last item. A thread that
+/// queues one item and waits for it, again and again, will claim that item next.
 #[inline]
 pub(crate) fn wait_ends() {
     with(|producer| RawWork::prefetch(producer.last.get()));
@@ -176,8 +184,8 @@ pub(crate) fn floods() -> bool {
     with(|producer| producer.in_a_row.get() >= FLOODS_AFTER).unwrap_or(false)
 }
 
-/// As [`publish_closure_again`] for a closure with a handle, which is `item` as long as the handle is there. Returns it if it cannot be
-/// published so.
+/// As [`publish_closure_again`], for a closure with a handle; `item` represents it as long as the
+/// handle exists. Returns the item if it could not be published that way.
 #[inline]
 pub(crate) fn publish_with_handle_again(
     issuer: Issuer,
@@ -195,14 +203,16 @@ pub(crate) fn publish_with_handle_again(
     item.map_or(Ok(()), Err)
 }
 
-/// The calling thread drops the handle of the item at this address. `true`: it was published last, and is only a closure now. The item,
-/// which no other thread will read, is the caller's.
+/// Called when the calling thread drops the handle of the item at this address. Returns `true` if
+/// that item was the thread's last and still is in its chunk: then only the closure stays there, no
+/// other thread will read the item, and the caller owns it.
 #[inline]
 pub(in crate::pool) fn drop_handle(item: usize) -> bool {
     with(|producer| producer.open.drop_handle(item)).unwrap_or(false)
 }
 
-/// Publishes an item by the cached route of the calling thread, as `issuer`. Returns it if that cannot be.
+/// Publishes an item by the cached route of the calling thread, as `issuer`. Returns the item if
+/// there is no such route.
 #[inline]
 pub(crate) fn publish_item_again(issuer: Issuer, item: Pending) -> Result<(), Pending> {
     let mut item = Some(item);
@@ -212,7 +222,8 @@ pub(crate) fn publish_item_again(issuer: Issuer, item: Pending) -> Result<(), Pe
     }
 }
 
-/// As [`publish_item_again`], an item that is claimed only if there is a cached route; `None`: there is none. An error is one of the claim.
+/// As [`publish_item_again`], but claims the item only if there is a cached route, and returns
+/// `None` if there is none. An error is that of the claim.
 #[inline]
 pub(crate) fn claim_and_publish_again<E>(
     issuer: Issuer,
@@ -225,8 +236,8 @@ pub(crate) fn claim_and_publish_again<E>(
     .flatten()
 }
 
-/// The calling thread has published something as `issuer`, and has found, in `epoch`, the destination of all that it publishes next. If it
-/// has a chunk there now, the route is cached.
+/// Called after the calling thread has published as `issuer` by looking up, in `epoch`, where its
+/// items go. Caches that route if the thread has an open chunk there.
 #[inline]
 pub(crate) fn note_route(chunks: &PwqChunks, issuer: Issuer, epoch: usize) {
     with(|producer| {

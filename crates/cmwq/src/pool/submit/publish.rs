@@ -1,8 +1,10 @@
 //! Publishing: the issuer's side of a pool, without its lock.
 //!
-//! An item goes to the pool's inbox alone, or in a [chunk](crate::item::Chunks) with others. Chunks are for threads that publish without
-//! waiting for what they have published, into a pool that does not keep up: their items wait in any case, and what counts is that workers
-//! find them with few steps, and without touching them while they hold the lock. Where chunks stay nearly empty there are none for a while.
+//! An item goes to the pool's inbox alone, or in a [chunk](crate::item::Chunks) with others. Chunks
+//! are for threads that publish without waiting for their items, into a pool that does not keep up.
+//! Such items wait in any case; what counts is that a worker takes many of them in few steps, and
+//! touches none while it holds the lock. If a thread's chunks stay nearly empty, it makes none for
+//! a while.
 #![forbid(unsafe_code)]
 
 use super::producer::with;
@@ -15,7 +17,8 @@ use crate::pool::state::pool::Pool;
 use crate::sys::cpu;
 use std::sync::Arc;
 
-/// After so many single items in a row, and after so many in chunks, a thread stages what it has published.
+/// After how many items in a row a thread stages what it has published: single items, and below,
+/// items in chunks.
 const STAGES_AFTER: u32 = 256;
 pub(super) const STAGES_AFTER_IN_CHUNKS: u32 = 8192;
 
@@ -51,7 +54,8 @@ impl Pool {
         });
     }
 
-    /// As [`publish`](Self::publish), in a chunk if that is of use. `chunks`: of the pool workqueue of the item's destination.
+    /// As [`publish`](Self::publish), but in a chunk where chunks pay. `chunks`: of the pool
+    /// workqueue of the item's destination.
     #[inline]
     pub(crate) fn publish_in_chunk(self: &Arc<Self>, item: Pending, chunks: &PwqChunks) {
         self.with_producer(item, |producer, item| {
@@ -67,7 +71,7 @@ impl Pool {
                 publish(producer, item);
             }
         });
-        // The thread is on its way out.
+        // The thread is ending and has no producer state any more.
         if let Some(item) = item {
             self.notify_if_due(self.inbox.push(item));
         }
@@ -76,7 +80,8 @@ impl Pool {
     #[inline]
     fn publish_at(self: &Arc<Self>, producer: &Producer, item: Pending, chunks: &Chunks) {
         let in_a_row = producer.count(self.id);
-        // An item in a chunk is not looked up in open batches, where it may still run.
+        // Taking an item out of a chunk does not check whether its last run is still in an open
+        // batch, so an item for which that may be so is published alone.
         if in_a_row < FLOODS_AFTER || !self.oldest_batch.is_after(item.noted_batch()) {
             producer.open.leave();
             return self.publish_alone(producer, item);
@@ -89,7 +94,8 @@ impl Pool {
         }
     }
 
-    /// As [`publish_in_chunk`](Self::publish_in_chunk), a closure, if that is of use. `true`: it is published.
+    /// As [`publish_in_chunk`](Self::publish_in_chunk), for a closure. Returns `true` if it was
+    /// published, `false` where chunks do not pay.
     #[inline]
     pub(crate) fn publish_closure(self: &Arc<Self>, closure: &Small, chunks: &PwqChunks) -> bool {
         with(|producer| {
@@ -156,7 +162,8 @@ impl Pool {
         producer.last.set(item.address());
         let pushed = self.inbox.push(item);
         if pushed == Pushed::MustNotify && !cfg!(cmwq_loom) {
-            // Workers sleep, so what came before has not waited. (The model checker's threads publish too little to flood otherwise.)
+            // Workers slept, so this thread's earlier items did not wait: it does not flood the
+            // pool. (The model checker's threads publish too little to flood otherwise.)
             producer.in_a_row.set(0);
         }
         self.notify_if_due(pushed);
@@ -165,8 +172,9 @@ impl Pool {
         }
     }
 
-    /// A thread that floods the pool stages what it has published, unless the lock is taken: no thread that looks for one item has to turn round a long
-    /// chain, and this thread has the items in its cache.
+    /// Called by a thread that floods the pool: stages what was published, unless another thread
+    /// holds the lock. Then a thread that searches for one item need not turn round a long chain,
+    /// and this thread still has the items in its cache.
     #[cold]
     pub(in crate::pool) fn stage(self: &Arc<Self>) {
         if let Some(inner) = self.inner.try_lock() {
@@ -183,7 +191,8 @@ impl Pool {
         }
     }
 
-    /// The worker that will find what the calling thread has published may wait for the CPU on which this thread runs.
+    /// Moves the searching worker to another CPU if it waits for the one on which the calling
+    /// thread runs: that worker is to take what this thread has published.
     fn let_search(self: &Arc<Self>) {
         let on_this_cpu = |cpu| self.inbox.searcher_on(cpu);
         if cpu::current().and_then(on_this_cpu).is_some() {
@@ -208,7 +217,7 @@ impl Pool {
         let mut guard = self.lock();
         let up_to = guard.reached();
         while let Some(index) = guard.runs_for(&item, front_id) {
-            // What was published before goes before.
+            // Items that were published before this one go before it.
             if guard.accept_up_to(up_to) {
                 item.set_destination(self.id, index);
                 guard.accept_item(item);
@@ -219,11 +228,13 @@ impl Pool {
         Err(item)
     }
 
-    /// The duty of an issuer that took the mark.
+    /// What an issuer has to do that found NOTIFY in the inbox: make sure that a worker comes.
     fn notify(self: &Arc<Self>) {
-        // A worker that ends a short item soon takes the lock, and with it what was published. Then the inbox is empty, as it has not been
-        // since this issuer's exchange: the thread that emptied it held the lock after that, and has settled or will. That saves the system
-        // call that wakes another worker, and that worker's fight for the CPU and the lock.
+        // A worker that runs a short item will soon end it, take the lock, and take what was
+        // published. An empty inbox shows that this has happened: it was not empty after this
+        // issuer's exchange, so the thread that has emptied it took the lock later than that, and
+        // settles the pool before it unlocks. Waiting for it briefly saves the system call that
+        // wakes another worker, and keeps that worker from competing for the CPU and the lock.
         let taken = || self.inbox.is_empty();
         if self.inbox.is_worked() && self.returns.spin(taken) {
             return;

@@ -7,9 +7,10 @@
 //! A thread *drops its handles* if it has dropped each of the last [`EARNED`] before it called anything else. In a flood, its spawns are
 //! published as [closures with a handle](crate::item::Chunks), of which only the closure is left when that handle is dropped too.
 //!
-//! A thread can be misjudged: it computes between spawn and join from now on, and its items could run elsewhere meanwhile. The monitor
-//! finds such an item in the caller slot at one of its next ticks, and closes the slot. After that the time between spawn and join is
-//! measured again, and the thread earns no caller slot.
+//! A thread may change its behaviour after it has earned a slot: if it computes between spawn and
+//! join, its items could run on other threads meanwhile. The monitor finds such an item in the
+//! caller slot at one of its next ticks and closes the slot. From then on the time between spawn
+//! and join is measured again, so the thread earns no new slot while it behaves like that.
 #![forbid(unsafe_code)]
 
 use super::producer::{self, Issuer};
@@ -29,9 +30,10 @@ use std::sync::{Arc, Weak};
 
 /// Rounds of a spawn and its join at once before a thread gets a caller slot.
 const EARNED: u32 = 16;
-/// How soon after the spawn is at once: far less than it takes to wake a worker on another CPU.
+/// The longest time between a spawn and its join that counts as *at once*: far less than waking a
+/// worker on another CPU takes.
 const AT_ONCE_NS: u64 = 2_000;
-/// What any other round takes off the score.
+/// By how much any other round lowers the score.
 const LOST: u32 = 4;
 /// Items that run in caller slots may spawn and join too: how many levels have caller slots of their own.
 const LEVELS: usize = 8;
@@ -54,7 +56,7 @@ struct Own {
     key: PwqKey,
     issuer: Issuer,
     reclaim: bool,
-    /// The fork generation. In a child of the process the slot is the parent's.
+    /// The fork generation in which the slot was granted: after a fork it belongs to the parent.
     born: u32,
 }
 
@@ -110,7 +112,7 @@ impl Level {
         }
     }
 
-    /// The last spawn, which was published, is joined.
+    /// Called when the last spawn, which was published, is joined: updates the score.
     fn judge(&mut self) {
         if self.spawned_ns != 0 {
             let at_once = clock::now_ns() - self.spawned_ns <= AT_ONCE_NS;
@@ -129,9 +131,10 @@ impl Drop for SpawnHistory {
     }
 }
 
-/// Calls `f` with the thread's history; `None` when that is in use, and when the thread is on its way out.
+/// Calls `f` with the thread's history. Returns `None` if the history is in use further up the
+/// stack, or if the thread is ending.
 fn with<R>(f: impl FnOnce(&mut SpawnHistory) -> R) -> Option<R> {
-    // A handler of warnings may spawn, and something here may warn.
+    // Code below may call a handler of warnings, which may spawn.
     let in_use = |spawn_history: &RefCell<SpawnHistory>| {
         Some(f(&mut *spawn_history.try_borrow_mut().ok()?))
     };
@@ -218,7 +221,8 @@ impl Level {
     }
 }
 
-/// The thread is about to wait for `item`. `true`: it was in the thread's caller slot, and what `begin` has made of it has run.
+/// Called when the thread is about to wait for `item`. If the item is in the thread's caller slot,
+/// it runs now, after `begin` has prepared it, and `true` is returned.
 #[inline]
 pub(crate) fn join<C: Callable>(item: &RawWork, begin: impl FnOnce(Pending) -> C) -> bool {
     if LAST.get() != item.address() {
@@ -283,7 +287,8 @@ pub(crate) fn join<C: Callable>(item: &RawWork, begin: impl FnOnce(Pending) -> C
     true
 }
 
-/// The thread does something else than to join its last spawn: that is published, if it is still in a caller slot.
+/// Called when the thread does something other than joining its last spawn: publishes that item if
+/// it is still in a caller slot.
 #[inline]
 pub(crate) fn let_go() {
     // Relaxed: a thread that has spawned has set it itself.
@@ -292,7 +297,8 @@ pub(crate) fn let_go() {
     }
 }
 
-// Not inlined: in a shared library the compiler would ask for the thread's memory, which is a call, before it reads the flag.
+// Not inlined: otherwise the compiler of a shared library would look up the thread-local memory, by
+// a call, before it reads the flag.
 #[inline(never)]
 fn let_go_if_any() {
     if LAST.get() != 0 {
@@ -308,8 +314,8 @@ pub(crate) fn let_go_of(item: &RawWork) {
     }
 }
 
-/// The thread drops the handle of `item`. `true`: both references are the caller's; no other thread will read the item, and the closure
-/// that was in it is used elsewhere.
+/// Called when the thread drops the handle of `item`. Returns `true` if only the closure was handed
+/// on: then no other thread will read the item, and the caller owns both of its references.
 #[inline]
 pub(crate) fn drop_handle(item: &RawWork) -> bool {
     LAST.get() == item.address() && drop_last_handle(item.address())

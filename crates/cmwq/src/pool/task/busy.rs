@@ -7,7 +7,7 @@ use crate::sys::map::HashMap;
 use crate::sys::{clock, thread};
 use std::sync::Arc;
 
-/// As in the kernel's busy table.
+/// How many buckets the table has, as in the kernel.
 const BUCKETS: usize = 64;
 const NONE: u32 = u32::MAX;
 
@@ -32,7 +32,8 @@ pub(crate) struct Executor {
     /// The kernel's thread id.
     pub(crate) tid: i32,
     pub(crate) rescuer: bool,
-    /// Its run has a description. In the same word as the rest, so a run that begins without one costs nothing.
+    /// Whether its run has a description. This is in a word that is written anyway, so a run
+    /// without one costs nothing.
     pub(crate) described: bool,
 }
 
@@ -66,7 +67,8 @@ impl Executor {
 pub(crate) struct BusyTable {
     heads: [u32; BUCKETS],
     entries: Slab<Running>,
-    /// By the key of the run. Valid only for runs whose executor is `described`; the rest is left over from earlier runs.
+    /// The descriptions, by the key of the run. An entry is valid only if the run's executor is
+    /// `described`; others are left over from earlier runs.
     descriptions: HashMap<u32, String>,
 }
 
@@ -139,8 +141,9 @@ impl BusyTable {
         key
     }
 
-    /// As [`insert`](Self::insert), for a run that began before those in the table. If another run of the same address and function is
-    /// among them, this run's item was freed by its function, and the memory is used again: the other run will be found.
+    /// As [`insert`](Self::insert), for a run that began before those in the table. If another run
+    /// with the same address and function is in the table, this run's item was freed by its own
+    /// function and its memory was used for a new item: then look-ups must find the other run.
     pub(crate) fn insert_last(
         &mut self,
         address: usize,

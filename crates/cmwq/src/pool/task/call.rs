@@ -37,7 +37,8 @@ pub(in crate::pool) fn call_next(begun: impl Callable) -> bool {
         true
     }
     current::begin_item(begun.address(), begun.func());
-    // Until the item has ended, whatever became of it. The subscriber is the program's code.
+    // The span lasts until the item has ended, also if it panics. The subscriber is code of the
+    // program.
     #[cfg(all(feature = "tracing", not(cmwq_loom)))]
     let span = foreign::call(Callee::Subscriber, current::enter_span);
     let result = begun.call();

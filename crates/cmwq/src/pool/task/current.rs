@@ -1,8 +1,9 @@
 //! What the current thread runs: noted when it enters a queue and when it begins an item.
 //!
-//! An item may wait for another one and run it, on the same thread (caller-runs join). So a thread runs a stack of items, of which the last one makes
-//! progress and the others wait for it. The thread keeps the stack as a list through the frames of its calls. A worker's own run is at the bottom, and
-//! costs nothing for that.
+//! An item may wait for another one and run it, on the same thread (caller-runs join). So a thread
+//! has a stack of items: the last one makes progress, and each of the others waits for the one
+//! above it. The stack is a linked list whose nodes lie in the frames of the calls. A worker's own
+//! item is at the bottom, and needs no node.
 
 use crate::item::{RawWork, WorkFn, address_of};
 use crate::sys::local::thread_local;
@@ -28,7 +29,7 @@ pub(crate) struct Current {
 }
 
 impl Current {
-    /// The same queue, and this item.
+    /// The same, with this item.
     #[inline]
     pub(in crate::pool) fn of(self, item: usize, func: Option<WorkFn>) -> Current {
         let func = address_of(func);
@@ -42,13 +43,16 @@ impl Current {
     }
 }
 
-/// What this thread runs. Several cells: one would be read in wider pieces than it was written in just before, which is slow on processors.
+/// What this thread runs. These are several cells, because a single one would be read in wider
+/// pieces than it was written in just before, which is slow (the processor cannot forward the
+/// stores).
 struct CurrentRun {
     item: Cell<usize>,
     func: Cell<usize>,
     front: Cell<usize>,
     reclaim: Cell<bool>,
-    /// What it ran when it began to run an item for which it waits; null: it runs none.
+    /// What the thread ran when it began to run an item for which it waits; null if it runs no such
+    /// item.
     outer: Cell<*const Outer<'static>>,
 }
 
@@ -88,8 +92,9 @@ impl CurrentRun {
     }
 }
 
-/// The calling thread is about to run items of the queue of `what`, which names no item. Returns what the thread already runs, if it waits
-/// for the items inside another one; [`leave_queue`] takes that.
+/// Called before the calling thread runs items of the queue of `what`, which names no item. Returns
+/// what the thread ran until now, to be passed to [`leave_queue`]: it runs something if it waits
+/// for the new items inside another item.
 #[inline]
 pub(in crate::pool) fn enter_queue(what: Current) -> Current {
     CURRENT.with(|running| {
@@ -130,7 +135,8 @@ pub(in crate::pool) fn as_waiter<R>(what: Current, f: impl FnOnce() -> R) -> R {
             outer: running.outer.get().cast(),
             running,
         };
-        // Outside of items nothing waits for the item that it runs. Until it is dropped the value stays where it is, and is only read.
+        // A thread outside of items has no item that waits for this one, so it needs no node. The
+        // node stays where it is until it is dropped, and is only read.
         if outer.what.item != 0 {
             running.outer.set((&raw const outer).cast());
         }
@@ -164,7 +170,7 @@ pub(crate) fn is_on_stack(is: impl Fn(Current) -> bool) -> bool {
 pub(in crate::pool) fn begin_item(item: usize, func: Option<WorkFn>) {
     let func = address_of(func);
     CURRENT.with(|running| {
-        // First: what a hook of the event does is done by this item.
+        // This comes first, so that what a hook of the event does counts as done by this item.
         running.item.set(item);
         running.func.set(func);
         events::execute_start(item, func, running.front.get());
@@ -216,12 +222,12 @@ pub fn current_is_mem_reclaim() -> bool {
     current().reclaim
 }
 
-/// The calling thread is a rescuer from now on.
+/// Marks the calling thread as a rescuer.
 pub(in crate::pool) fn become_rescuer() {
     RESCUER.set(true);
 }
 
-/// The calling thread ran something in the process that this one was forked from. Here it does not.
+/// For the child of a fork: forgets what the calling thread ran in the parent.
 pub(in crate::pool) fn leave_in_child() {
     CURRENT.with(|running| {
         running.set(Current::default());

@@ -1,21 +1,23 @@
 //! Crowding: more workers awake than the pool's lock can serve.
 //!
-//! A worker takes the pool's lock between two items, or batches. If these are short, a few workers keep the lock busy, and each further one only makes
-//! all of them wait for it. So a worker that comes from an item notes whether another thread held the lock. If many had to wait, the pool lets one
-//! worker less run; if few, one more. On 16 CPUs, with pods of 8, round trips are three times as many with this limit.
+//! A worker takes the pool's lock between two items, or batches. If these are short, a few workers
+//! keep the lock busy, and each further one only makes all of them wait for it. So a worker that
+//! comes from an item notes whether another thread held the lock. If many workers had to wait, the
+//! pool lets one worker less run; if few had to, one more. On 16 CPUs with pods of 8, the rate of
+//! round trips is three times as high with this limit as without.
 //!
 //! The limit is for short items only. If one turns out to be long, hardly any items end, and the monitor's next tick lifts the limit.
 #![forbid(unsafe_code)]
 
-/// So many comings make a sample.
+/// How many times workers come for the lock in one sample.
 const SAMPLE: u32 = 32;
-/// From so many waits in a sample on, one worker less may run.
+/// If at least so many of them had to wait, one worker less may run.
 const MANY: u32 = 12;
-/// Up to so many, one more.
+/// If at most so many had to wait, one worker more may run.
 const FEW: u32 = 3;
-/// Longer items use the CPUs more than the lock.
+/// Items that take longer than this use the CPUs more than the lock, and are not limited.
 const SHORT_NS: u64 = 2_000;
-/// If fewer items end between two ticks of the monitor, one of them is long.
+/// If fewer items than this end between two ticks of the monitor, one of them is long.
 const HARDLY_ANY: u64 = 64;
 
 /// How many workers of one pool may run because of its lock.
@@ -34,13 +36,14 @@ impl Crowding {
         }
     }
 
-    /// The most workers that may run; `u32::MAX`: as many as have CPUs.
+    /// The most workers that may run; `u32::MAX` if the lock does not limit them.
     #[inline]
     pub(in crate::pool) fn most(&self) -> u32 {
         self.most
     }
 
-    /// A worker comes from an item and has the lock. `waited`: another thread held it. Returns whether a sample is complete.
+    /// Called when a worker has taken the lock after an item; `waited` says whether another thread
+    /// held it. Returns whether a sample is complete.
     #[inline]
     pub(in crate::pool) fn note(&mut self, waited: bool) -> bool {
         self.comings += 1;
@@ -48,7 +51,8 @@ impl Crowding {
         self.comings == SAMPLE
     }
 
-    /// Judges a sample of a pool with so many CPUs, where so many workers run, and items take so long. Returns whether the limit has changed.
+    /// Changes the limit by the last sample, for a pool with `cpus` CPUs and `running` running
+    /// workers, whose items take `item_ns`. Returns whether the limit has changed.
     pub(in crate::pool) fn judge(&mut self, running: u32, cpus: u32, item_ns: u64) -> bool {
         let before = self.most;
         let short = item_ns < SHORT_NS;
@@ -62,7 +66,8 @@ impl Crowding {
         self.most != before
     }
 
-    /// The monitor's tick: so many items have ended since the last one. Returns whether the limit has changed.
+    /// Called at each tick of the monitor; `ended` items have ended since the last one. Returns
+    /// whether the limit has changed.
     pub(in crate::pool) fn tick(&mut self, ended: u64) -> bool {
         let lifts = self.most != u32::MAX && ended < HARDLY_ANY;
         if lifts {

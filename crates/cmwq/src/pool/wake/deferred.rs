@@ -1,9 +1,10 @@
 //! Deferred wake-ups: a waiter of a saturated pool is woken some items after the one that completed what it waits for.
 //!
-//! If a thread keeps many items in flight and waits for the oldest, each completion wakes it, it queues one more item, and sleeps again: a wake-up
-//! and two switches for each item. If the pod will not soon get to what waits already, the woken thread gains nothing: what it queues then waits
-//! anyway. So a completing worker may enter the sleeper here and go on. The sleeper is woken some items later, and finds several of its completions
-//! done.
+//! If a thread keeps many items in flight and waits for the oldest, each completion wakes it, it
+//! queues one more item, and sleeps again: a wake-up and two switches for each item. If the pod
+//! will be busy for some time with the items that wait already, waking the thread early gains
+//! nothing: what it queues then would only wait. So a completing worker may enter the sleeper here
+//! and go on. The sleeper is woken some items later, and finds several of its completions done.
 //!
 //! The monitor sets the longest delay at each tick: the time in which the pool ends as many items as wait now and as sleepers are entered, since each
 //! of these will queue one more, which waits for about so long. It is zero if items end rarely. Before the monitor has sampled the pool a lock holder that leaves
@@ -44,29 +45,33 @@ use std::task::Waker;
 const SLOTS: usize = 32;
 /// The longest delay.
 const LATEST_NS: u64 = 500_000;
-/// Less than the cost of two wake-ups is not worth it.
+/// A shorter delay is not worth it: it would be less than the cost of two wake-ups.
 const WORTH_NS: u64 = 15_000;
-/// If items end more rarely, sleepers are woken at once: workers come by too rarely to find expired wake-ups.
+/// If items end more rarely than once in this time, sleepers are woken at once: workers would look
+/// too rarely for wake-ups that have expired.
 const OFTEN_NS: u64 = 50_000;
-/// In a delay that a lock holder has set, not the monitor.
+/// The bit of a delay which says that a lock holder has set it, and not the monitor.
 const PROMPT: u64 = 1;
 
 thread_local! {
     static IN_WAKER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the calling thread calls a waker of a task. It may be a worker that has not counted its last item yet, or the monitor: it must not wait.
+/// Whether the calling thread calls a waker of a task. Such a thread must not wait: it may be the
+/// monitor, or a worker that has not accounted for its last item yet.
 pub(crate) fn in_waker() -> bool {
     IN_WAKER.with(Cell::get)
 }
 
-/// The entry of an owner that waits for a bell. Words are aligned to 4, so it is none.
+/// The entry for a bell. It is odd, and addresses of words are aligned to 4, so the two cannot be
+/// confused.
 #[cfg(not(cmwq_loom))]
 pub(crate) fn entry_of(ringer: Ringer) -> usize {
     ringer.number() << 1 | 1
 }
 
-/// Words and boxes of wakers are aligned to 4; a bell's entry is odd.
+/// The bit that marks the entry of a waker. Addresses of words and of boxes of wakers are aligned
+/// to 4; a bell's entry is odd.
 const WAKER: usize = 2;
 
 /// The entry of a task's waker.
@@ -88,7 +93,7 @@ pub(in crate::pool) unsafe fn wake(entry: usize) {
     if is_waker(entry) {
         let waker = std::ptr::with_exposed_provenance_mut::<Foreign<Waker>>(entry & !WAKER);
         alone_at_last(waker);
-        // SAFETY: it comes from `Box::into_raw`, and is the caller's.
+        // SAFETY: it comes from `Box::into_raw`, and the caller owns it.
         let waker = unsafe { Box::from_raw(waker) };
         let outer = IN_WAKER.with(|inside| inside.replace(true));
         waker.call_once(Callee::Waker, Waker::wake);
@@ -105,8 +110,9 @@ pub(in crate::pool) unsafe fn wake(entry: usize) {
 pub(in crate::pool) struct PendingWakeups {
     /// Addresses of the words that threads sleep on, [bells](entry_of), or boxes of wakers; 0: none.
     slots: [AtomicUsize; SLOTS],
-    /// 1: a sleeper was entered since all were last woken. Changed only by read-modify-writes, so that the worker that takes it sees all that was
-    /// entered before: the entries release, and each continues the release of the earlier ones.
+    /// 1 if a sleeper was entered since all were last woken. Changed only by read-modify-writes, so
+    /// that the worker that takes it sees all that was entered before: the entries release, and
+    /// each continues the release of the earlier ones.
     any: AtomicU32,
     /// About when the first of them was entered.
     since_ns: AtomicU64,
@@ -120,7 +126,7 @@ impl PendingWakeups {
         self.within_ns.load(Ordering::Relaxed) != 0
     }
 
-    /// `false`: the caller must wake it at once.
+    /// Enters a sleeper. Returns `false` if the caller must wake it at once.
     pub(in crate::pool) fn enter(&self, word: usize) -> bool {
         if !self.may_defer() {
             return false;
@@ -139,7 +145,8 @@ impl PendingWakeups {
             // deferring, and that is seen.
             self.any.fetch_or(1, Ordering::AcqRel);
             if !self.may_defer() {
-                // No thread may come by any more. Wakers are left to the workers that entered them.
+                // Perhaps no thread looks at the entries any more, so this one wakes them. Wakers
+                // are left to the workers that entered them.
                 self.wake_in_item();
             }
         }
@@ -154,7 +161,8 @@ impl PendingWakeups {
         if self.may_defer() {
             return true;
         }
-        // The monitor may have come by before the entry. If it came by afterwards, it has taken the waker, and calls it.
+        // The monitor may have looked before the waker was entered. If it looked afterwards, it has
+        // taken the waker, and calls it.
         let reclaim = |slot: &AtomicUsize| {
             slot.compare_exchange(entry, 0, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok()
@@ -182,7 +190,8 @@ impl PendingWakeups {
         }
     }
 
-    /// Whether there may be any. Never `false` for a worker that has entered one that no worker has taken since.
+    /// Whether there may be entries. For a worker that has entered one, the answer is never `false`
+    /// before another worker has taken it.
     #[inline]
     pub(in crate::pool) fn is_any(&self) -> bool {
         self.any.load(Ordering::Relaxed) != 0
@@ -208,7 +217,8 @@ impl PendingWakeups {
 
     #[cold]
     fn wake_all(&self) {
-        // First: a later entry sets it again. Acquire: earlier entries are found.
+        // This comes first, so that a later entry sets it again. Acquire: earlier entries are
+        // found.
         self.any.swap(0, Ordering::AcqRel);
         self.wake_those(|_| true);
     }
@@ -235,23 +245,26 @@ impl PendingWakeups {
         all
     }
 
-    /// For a worker that has ended an item.
+    /// Called by a worker that has ended an item: wakes all if the delay is over.
     #[inline]
     pub(in crate::pool) fn wake_if_expired(&self) {
-        // A delay of 0: deferring is forbidden, and no worker may come by on the other CPUs.
+        // With a delay of 0 deferring is forbidden: then workers on other CPUs may not look at the
+        // entries any more, so this one wakes them.
         if self.is_any() && self.entered_for_ns() >= self.within_ns.load(Ordering::Relaxed) {
             self.wake_all();
         }
     }
 
-    /// By a holder of the pool's lock, before the monitor has sampled the pool: what waits will wait for `wait_ns`, and an item takes `item_ns`. `true`:
-    /// wake-ups may be late from now on, and the monitor has to watch the pool.
+    /// Called by a holder of the pool's lock before the monitor has sampled the pool: the items
+    /// that wait will wait for `wait_ns`, and an item takes `item_ns`. Returns `true` if wake-ups
+    /// may be deferred from now on; then the monitor has to watch the pool.
     #[inline]
     pub(in crate::pool) fn begin(&self, pool: u32, wait_ns: u64, item_ns: u64) -> bool {
         if self.may_defer() || wait_ns < WORTH_NS || item_ns > OFTEN_NS {
             return false;
         }
-        // Who is woken queues more, which needs about as long as what waits then.
+        // A thread that is woken queues more items, which wait for about as long as those that wait
+        // at that time.
         let late_ns = (wait_ns / 2).min(LATEST_NS) | PROMPT;
         self.within_ns.store(late_ns, Ordering::Relaxed);
         backlog(pool).store(true, Ordering::Relaxed);
@@ -264,8 +277,9 @@ impl PendingWakeups {
         self.within_ns.load(Ordering::Relaxed) & PROMPT != 0
     }
 
-    /// By a holder of the pool's lock, if one [has begun it](Self::has_begun): nothing waits any more. Who is entered is woken by the worker that entered it,
-    /// at the end of its item, or by the monitor.
+    /// Called by a holder of the pool's lock when nothing waits any more, if a lock holder [has
+    /// begun it](Self::has_begun). Sleepers that are entered are woken by the worker that entered
+    /// them, at the end of its item, or by the monitor.
     pub(in crate::pool) fn end(&self, pool: u32) {
         self.within_ns.store(0, Ordering::Relaxed);
         backlog(pool).store(false, Ordering::Relaxed);
@@ -288,21 +302,23 @@ impl PendingWakeups {
             return self.forbid(pool);
         }
         let late_ns = late_ns & !PROMPT;
-        // A worker wakes those that have not expired, without an interrupt to another CPU, or the next tick does.
+        // Those that have not expired are woken by a worker, which needs no interrupt to another
+        // CPU, or at the next tick.
         let expired = self.entered_for_ns() >= self.within_ns.swap(late_ns, Ordering::Relaxed);
         backlog(pool).store(true, Ordering::Relaxed);
         WakeAll((expired && self.is_any()).then_some(self))
     }
 
-    /// From now on all are woken at once.
+    /// Forbids deferring: from now on all sleepers are woken at once.
     pub(in crate::pool) fn forbid(&self, pool: u32) -> WakeAll<'_> {
         self.within_ns.store(0, Ordering::Relaxed);
         backlog(pool).store(false, Ordering::Relaxed);
-        // Even if none is entered yet: a worker that enters a sleeper from now on acquires the exchange of `wake_all`.
+        // Done even if no sleeper is entered: a worker that enters one from now on acquires the
+        // exchange of `wake_all`, and so sees that deferring is forbidden.
         WakeAll(Some(self))
     }
 
-    /// All that are entered, if there are any.
+    /// All entries, to be woken when the result is dropped.
     pub(in crate::pool) fn all(&self) -> WakeAll<'_> {
         WakeAll(self.is_any().then_some(self))
     }

@@ -1,41 +1,49 @@
 //! Placement: a worker is woken on a CPU that no awake thread of its pool uses, and not on its waker's, while the pod has such a CPU.
 //!
-//! A system wakes a thread near where it has slept. A stock kernel looks for an idle CPU there. The kernel of a virtual machine often finds none: to it a
-//! virtual CPU that is idle looks as if the host had taken it away, so it wakes the thread on the CPU where it slept, or on its waker's, whoever runs
-//! there. Two workers that have once slept on one CPU then take turns on it for ever, and a woken worker preempts the thread that is still queueing.
+//! A system wakes a thread near where it has slept. A stock kernel looks for an idle CPU there. The
+//! kernel of a virtual machine often finds none: an idle virtual CPU looks to it as if the host had
+//! taken it away. So it wakes the thread on the CPU where it slept, or on its waker's, even if
+//! other threads run there. Two workers that have once slept on one CPU then take turns on it for
+//! ever, and a woken worker preempts the thread that is still queueing.
 //!
-//! So the pool knows where its awake threads are, and where its sleeping workers have slept. Of these a waker picks one that has slept on a free CPU
-//! ([`Occupied::fits`]). If there is none, the pick is a trial: if the system has put the worker on a used CPU though another was free, then for the
-//! next [`BOUND_AFTER`] such wake-ups the waker binds the worker to a free CPU first, and the worker binds itself to the whole pod again as soon as it is
-//! awake. After that it has slept on another CPU, so few wake-ups need it.
+//! So the pool knows where its awake threads are, and where its sleeping workers have slept. Of
+//! these a waker picks one that has slept on a free CPU ([`Occupied::fits`]). If there is none, the
+//! pick is a trial: if the system has put the worker on a used CPU though another was free, then
+//! for the next [`BOUND_AFTER`] such wake-ups the waker binds the worker to a free CPU first, and
+//! the worker binds itself to the whole pod again as soon as it is awake. After that the worker has
+//! slept on another CPU, so few wake-ups need the binding.
 //!
-//! A pod in which more than half of the CPUs have an awake thread is left to the system, unless that is known to wake workers on used CPUs wherever they have
-//! slept: the other CPUs may well have issuers, of which the pool knows nothing.
+//! If more than half of the CPUs of a pod have an awake thread, the pool leaves the choice to the
+//! system, since the other CPUs may have issuers, which the pool does not know. The exception is a
+//! system that is known to wake workers on used CPUs wherever they have slept.
 //!
 //! All of it is a hint: the system may move a thread at any time, and other threads of the process use CPUs as well.
 #![forbid(unsafe_code)]
 
 use crate::topology::CpuSet;
 
-/// So many wake-ups that need it are bound after one that the system has put on a used CPU.
+/// For how many wake-ups, of those that need it, the waker binds the worker after the system has
+/// put one on a used CPU.
 const BOUND_AFTER: u16 = 4096;
 
-/// If workers compute for less than this from a wake-up until they sleep again, on the average, then wake-ups are *brief*: workers are woken where the system
-/// puts them, since their waker mostly goes to sleep, and its own CPU is awake.
+/// If workers on average compute for less than this between a wake-up and their next sleep,
+/// wake-ups are *brief*. Then workers are woken where the system puts them: the waker usually goes
+/// to sleep soon, and its CPU is awake already.
 const BRIEF_NS: u32 = 60_000;
-/// What counts at most of one wake-up.
+/// One wake-up counts for at most this long in the average.
 const LONG_NS: u32 = 16 * BRIEF_NS;
 
 /// How many awake threads of a pool use each CPU.
 #[derive(Debug)]
 pub(in crate::pool) struct Occupied {
-    /// By the number of the CPU, up to the pod's last one.
+    /// The number of awake threads for each CPU, up to the pod's last one.
     threads: Box<[u16]>,
-    /// How many there are.
+    /// How many awake threads there are.
     awake: usize,
-    /// The system puts workers that have slept on used CPUs on used CPUs: so many more of their wake-ups are bound.
+    /// How many more wake-ups of workers that have slept on a used CPU are bound: the system was
+    /// seen to wake such workers on used CPUs.
     packs: u16,
-    /// The same of workers that have slept on free CPUs.
+    /// The same for workers that have slept on a free CPU.
     pulls: u16,
     /// How long workers compute from a wake-up until they sleep again, on the average.
     used_ns: u32,
@@ -45,11 +53,12 @@ pub(in crate::pool) struct Occupied {
 #[derive(Default, Debug)]
 pub(in crate::pool) struct Place {
     cpu: Option<usize>,
-    /// The thread is awake, or about to be: it uses the CPU.
+    /// Whether the thread is awake or about to be, so that it uses the CPU.
     awake: bool,
-    /// It is about to be woken by a thread on this CPU, and not bound.
+    /// Set if the thread is about to be woken without being bound: the CPU of its waker, and what
+    /// to learn from where it wakes up.
     trial: Option<Trial>,
-    /// It is bound to a part of the pod, and has to bind itself to the whole.
+    /// Whether it is bound to a part of the pod, and has to bind itself to the whole again.
     bound: bool,
 }
 
@@ -65,14 +74,14 @@ impl Place {
         std::mem::take(&mut self.bound)
     }
 
-    /// Where a worker that has been picked is expected.
+    /// The CPU on which a worker that was picked is expected.
     pub(in crate::pool) fn expected(&self) -> Option<usize> {
         self.cpu.filter(|_| self.awake)
     }
 }
 
 impl Occupied {
-    /// For a pool with these CPUs.
+    /// The state of a pool with these CPUs, before any thread is awake.
     pub(in crate::pool) fn of(pod: &CpuSet) -> Self {
         let cpus = pod.last().map_or(0, |last| last + 1);
         Occupied {
@@ -84,7 +93,7 @@ impl Occupied {
         }
     }
 
-    /// The thread is awake, on the CPU `now`.
+    /// Notes that the thread is awake on the CPU `now`.
     pub(in crate::pool) fn enter(&mut self, place: &mut Place, now: Option<usize>) {
         if place.awake && place.cpu == now {
             return;
@@ -98,7 +107,7 @@ impl Occupied {
         }
     }
 
-    /// The thread is about to sleep where it was last, or leaves.
+    /// Notes that the thread is about to sleep where it was last seen, or leaves the pool.
     pub(in crate::pool) fn leave(&mut self, place: &mut Place) {
         if std::mem::take(&mut place.awake)
             && let Some(cpu) = place.cpu
@@ -119,7 +128,8 @@ impl Occupied {
         self.threads.get(cpu) == Some(&0)
     }
 
-    /// A worker sleeps again, and has computed for so long since it was woken. Returns whether wake-ups are brief.
+    /// Called when a worker goes to sleep; it has computed for `used_ns` since it was woken.
+    /// Returns whether wake-ups are brief.
     pub(in crate::pool) fn note_wake_up(&mut self, used_ns: u64) -> bool {
         let used_ns = used_ns.min(u64::from(LONG_NS)) as u32;
         self.used_ns = (self.used_ns * 7 + used_ns) / 8;
@@ -137,7 +147,8 @@ impl Occupied {
             .is_some_and(|cpu| Some(cpu) != waker && self.is_free(cpu))
     }
 
-    /// A worker has been picked by a thread on the CPU `waker`. Returns the CPU that the worker has to be bound to before it is woken.
+    /// Called when a thread on the CPU `waker` has picked a worker. Returns the CPU to which the
+    /// worker has to be bound before it is woken, if any.
     pub(in crate::pool) fn pick(
         &mut self,
         place: &mut Place,
@@ -145,7 +156,7 @@ impl Occupied {
         pod: &CpuSet,
     ) -> Option<usize> {
         let is_half_full = 2 * self.awake > pod.len();
-        // A system that looks for idle CPUs takes no worker from a free one.
+        // A system that looks for idle CPUs would leave a worker on the free CPU where it slept.
         let is_known = self.packs > 0 && self.pulls > 0;
         if self.is_brief() || pod.first() == pod.last() || is_half_full && !is_known {
             let slept = place.cpu;
@@ -163,7 +174,7 @@ impl Occupied {
         let free = |cpu: &usize| self.is_free(*cpu) && Some(*cpu) != waker;
         let to = match fits {
             true => slept,
-            // Its waker's if it has to be: the waker may be about to sleep.
+            // The waker's own CPU is the last choice; the waker may be about to sleep.
             false => pod
                 .iter()
                 .find(free)
@@ -187,7 +198,7 @@ impl Occupied {
         to
     }
 
-    /// A picked worker is awake, on the CPU `now`.
+    /// Called when a picked worker is awake, on the CPU `now`.
     pub(in crate::pool) fn woke(&mut self, place: &mut Place, now: Option<usize>) {
         if let Some(trial) = place.trial.take()
             && let Some(cpu) = now
@@ -204,7 +215,8 @@ impl Occupied {
         self.enter(place, now);
     }
 
-    /// A worker is awake but waits for the CPU `here`, which the calling thread uses. Returns the CPU to move it to.
+    /// Called for a worker that was woken but waits for the CPU `here`, which the calling thread
+    /// uses. Returns the CPU to move it to, if one is free.
     pub(in crate::pool) fn move_away(
         &mut self,
         place: &mut Place,

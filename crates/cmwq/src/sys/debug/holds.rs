@@ -1,8 +1,10 @@
 //! Whether the calling thread holds something that foreign code must not find held, counted in debug builds only: a claimed item, a pool's lock, an
 //! epoch's pin.
 //!
-//! Other threads that cancel, flush or move a claimed item spin until its owner has handed it on. An owner that calls foreign code meanwhile makes them
-//! spin for as long as that takes, and itself for ever if the foreign code does the same. With a lock or a pin it is no better.
+//! Other threads that cancel, flush or move a claimed item spin until its owner has handed it on.
+//! If the owner calls foreign code meanwhile, those threads spin for as long as that takes. If the
+//! foreign code itself cancels or flushes that item, the owner spins for ever. The same holds for a
+//! lock or a pin.
 #![forbid(unsafe_code)]
 
 #[cfg(all(debug_assertions, not(cmwq_loom)))]
@@ -14,12 +16,12 @@ mod counted {
         static HELD: Cell<i64> = const { Cell::new(0) };
     }
 
-    /// A thread that is ending may have none any more.
+    /// A thread that is ending may have no counter any more.
     fn add(number: i64) {
         let _ = HELD.try_with(|held| held.set(held.get() + number));
     }
 
-    /// Part of what stands for it.
+    /// A member of the value that stands for what is held.
     pub(crate) struct Hold {
         is_held: bool,
     }
@@ -31,14 +33,15 @@ mod counted {
             Hold { is_held: true }
         }
 
-        /// It is not held any more, or by no thread: a timer has the item, and hands it on when asked to.
+        /// Notes that the thread does not hold it any more: it was released, or a timer has the
+        /// item and hands it on when asked to.
         pub(crate) fn leave(&mut self) {
             if std::mem::take(&mut self.is_held) {
                 add(-1);
             }
         }
 
-        /// It is the calling thread's again.
+        /// Notes that the calling thread holds it again.
         pub(crate) fn take_back(&mut self) {
             if !std::mem::replace(&mut self.is_held, true) {
                 add(1);
@@ -52,7 +55,7 @@ mod counted {
         }
     }
 
-    /// Foreign code is about to be called.
+    /// Asserts, before foreign code is called, that the calling thread holds nothing of this kind.
     pub(crate) fn none_is_held() {
         let held = HELD.try_with(Cell::get).unwrap_or(0);
         assert_eq!(

@@ -10,23 +10,24 @@ use std::panic::Location;
 use std::sync::Mutex;
 
 const SLOTS: usize = 1024;
-/// How many slots from its own on a function may be in.
+/// In how many slots, beginning with its own, a function may be.
 const REACH: usize = 16;
 /// The function was handed over in several places: those of a function pointer, or of closures whose code is the same.
 const SEVERAL: usize = 1;
 
 #[repr(align(32))]
 struct NameSlot {
-    /// The sum of the addresses of the function and of its one place. Another pair of the same sum would merely stay without a name.
+    /// The sum of the addresses of the function and of its only place. If another pair has the same
+    /// sum, it stays without a name.
     pair: AtomicUsize,
-    /// 0: empty. Written last.
+    /// The address of the function; 0 if the slot is empty. It is written last.
     func: AtomicUsize,
     /// The address of the [`Location`], for comparing only, or [`SEVERAL`].
     place: AtomicUsize,
     name: AtomicPtr<Name>,
 }
 
-/// A copy: the file that the texts came from may be unloaded.
+/// The texts are copied, since the file that they came from may be unloaded.
 struct Name {
     kind: String,
     place: String,
@@ -78,7 +79,8 @@ pub(crate) fn note_both<F: ?Sized>(
     }
 }
 
-/// The slot of the function, and whether it is filled; `None`: all that it could be in belong to others.
+/// The slot of the function, and whether it is filled. Returns `None` if all slots in which it
+/// could be belong to other functions.
 fn find(func: usize) -> Option<(&'static NameSlot, bool)> {
     (0..REACH).find_map(|step| {
         let slot = slot(func, step);

@@ -14,12 +14,12 @@ pub(crate) fn name_of(address: usize) -> String {
 
 /// The names that were looked up in files, by address.
 static FOUND: Mutex<Vec<(usize, Option<String>)>> = Mutex::new(Vec::new());
-/// So many are kept.
+/// How many names are kept.
 const MOST_FOUND: usize = 1024;
 
 /// The symbol of a function that its file does not export, from the file itself. A name that the Rust compiler has made is none.
 fn local_symbol(address: usize, base: usize) -> Option<String> {
-    // In a fork's child a thread of the parent may hold it for ever.
+    // In the child of a fork, a thread of the parent may hold the lock for ever.
     let found = FOUND.try_lock().ok();
     let known = |own: &&(usize, Option<String>)| own.0 == address;
     if let Some(known) = found.as_ref().and_then(|found| found.iter().find(known)) {

@@ -1,7 +1,9 @@
 //! Memory of small objects that one thread allocates and another one drops, over and over: spawned items.
 //!
-//! A general allocator spends more on them than all else that a spawn does. It returns a block to its origin, on a line that both threads write,
-//! and the next allocation reads the block itself to find the next free one: a line that is still in the other CPU's cache.
+//! With a general allocator these would cost more than everything else that a spawn does: it
+//! returns a block to where it came from, by writing a line that both threads write, and the next
+//! allocation reads the block itself to find the next free one, a line that is still in the other
+//! CPU's cache.
 //!
 //! Here a thread keeps the blocks that it frees in a *magazine*, an array of addresses, and allocates from it. Full magazines go to a depot of
 //! the process, from which a thread with an empty one takes them: one lock for [`ROUNDS`] blocks. A thread that finds the lock taken, or the
@@ -139,7 +141,7 @@ impl OwnBlocks {
         Some(block.0)
     }
 
-    /// `false`: the magazines are full.
+    /// Returns `false` if both magazines are full.
     #[inline]
     fn give(&mut self, block: Free) -> bool {
         if self.loaded.len() == self.loaded.capacity() {

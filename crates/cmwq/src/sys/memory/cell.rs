@@ -1,4 +1,4 @@
-//! Plain memory that a rule guards, not a lock: the fields of a work item.
+//! Plain memory that is guarded by a rule and not by a lock: the fields of a work item.
 
 #[cfg(not(cmwq_loom))]
 use std::cell::UnsafeCell;
@@ -11,7 +11,8 @@ use loom::cell::UnsafeCell;
 #[repr(transparent)]
 pub(crate) struct Guarded<T: Copy>(UnsafeCell<T>);
 
-/// The calling thread has this plain memory for itself. The virtual machine checks that with a weak memory.
+/// States that no other thread uses this plain memory now. The virtual machine checks it if its
+/// memory is weak.
 #[inline(always)]
 #[cfg_attr(cmwq_sim, track_caller)]
 pub(crate) fn alone<T>(_memory: *const T) {

@@ -223,7 +223,7 @@ impl<T> MaybeShared<T> {
         self.swap(Arc::into_raw(value).cast_mut())
     }
 
-    /// The same without a new value.
+    /// As [`fill`](Self::fill), without a new value: the place is empty afterwards.
     pub(crate) fn take(&self) -> Option<Replaced<T>> {
         self.swap(std::ptr::null_mut())
     }
@@ -242,14 +242,14 @@ impl<T> MaybeShared<T> {
 
 impl<T> Drop for MaybeShared<T> {
     fn drop(&mut self) {
-        // `&mut self`: no reader is left, their borrow of the place has ended.
+        // `&mut self` shows that no reader is left: their borrows of the place have ended.
         if let Some(Replaced(_, watched)) = self.take() {
             watched.is_forgotten();
         }
     }
 }
 
-/// The same that is never empty.
+/// As [`MaybeShared`], for a place that is never empty.
 pub(crate) struct Shared<T>(MaybeShared<T>);
 
 impl<T> Shared<T> {

@@ -41,14 +41,16 @@ impl<T> FreeList<T> {
         std::mem::replace(&mut self.fewest, self.kept.len())
     }
 
-    /// Removes so many, or as many as there are: the oldest. It takes as many steps, however many stay.
+    /// Removes the `most` oldest objects, or all if there are fewer. The number of steps depends
+    /// only on how many are removed.
     pub(crate) fn oldest(&mut self, most: usize) -> Vec<T> {
         let some = self.kept.drain(..most.min(self.kept.len())).collect();
         self.fewest = self.fewest.min(self.kept.len());
         some
     }
 
-    /// Removes what was not needed since the last [look](Self::look), except `keep` of them, `most` at most. The oldest go first.
+    /// Removes objects that were not needed since the last [look](Self::look): all but `keep` of
+    /// them, but at most `most`, the oldest first.
     pub(crate) fn unused(&mut self, keep: usize, most: usize) -> Vec<T> {
         let unused = self.look().saturating_sub(keep).min(most);
         self.oldest(unused)

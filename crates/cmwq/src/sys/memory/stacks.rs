@@ -28,7 +28,7 @@ const FREE: Stack = Stack {
 };
 
 thread_local! {
-    /// What this thread has mapped. It stays mapped when the thread ends.
+    /// The stacks that this OS thread has mapped. They stay mapped when the thread ends.
     static STACKS: [Cell<Stack>; MOST] = const { [const { Cell::new(FREE) }; MOST] };
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn touch_plain<T>(place: &T, access: Access) {
     }
 }
 
-/// Sends for the line of an address.
+/// Prefetches the line of an address.
 #[inline]
 pub(crate) fn prefetch(address: usize, to_write: bool) {
     if cmwq_vm::is_inside() {
@@ -131,7 +131,7 @@ macro_rules! atomic {
                 self.0.store(value, order);
             }
 
-            /// Of a read-modify-write, before it is carried out.
+            /// Tells the weak memory of a read-modify-write, before it is carried out.
             #[inline]
             fn weakly_update(&self, value: $value, order: Ordering) {
                 let (address, newest) = self.place();

@@ -10,7 +10,8 @@ pub(crate) fn current() -> Option<usize> {
 }
 
 pub(crate) fn configured() -> usize {
-    // The next machine may be another one: what is made once for each process is made for the largest.
+    // The next machine of this process may be larger, so tables that are made once for a process
+    // are made for the largest one.
     cmwq_vm::machine::most_cpus()
 }
 

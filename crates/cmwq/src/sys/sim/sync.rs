@@ -27,7 +27,8 @@ unsafe impl<T: Send> Send for Mutex<T> {}
 /// The calling thread holds the lock.
 pub(crate) struct MutexGuard<'a, T> {
     lock: &'a Mutex<T>,
-    /// The data at that time: those that the holder changes move to its CPU. `None`: not on a machine.
+    /// The data as it was when the lock was taken: what the holder changes moves to its CPU. `None`
+    /// outside a machine.
     held: Option<Held>,
     _not_send: std::marker::PhantomData<*const ()>,
 }

@@ -1,9 +1,11 @@
 //! Bells: eventfds that threads without a reference to them may ring.
 //!
-//! A pool that defers wake-ups keeps the numbers of the sleepers, and may wake one that no longer exists. For a futex that is harmless, since the
-//! system only searches sleepers by address. But the number of a file descriptor may be another file's by then. So a bell is a slot of a
-//! table that is never freed, and a ringer counts itself in the slot before it writes to the descriptor: the thread that closes the bell
-//! waits until the ringers in it have left. Ringing a closed bell does nothing. If the slot is in use again, its new bell rings in vain.
+//! A pool that defers wake-ups keeps the numbers of the sleepers, and may wake one that no longer
+//! exists. For a futex that is harmless, since the system only searches sleepers by address. But
+//! the number of a file descriptor may be another file's by then. So a bell is a slot of a table
+//! that is never freed, and a ringer counts itself in the slot before it writes to the descriptor:
+//! the thread that closes the bell waits until the ringers in it have left. Ringing a closed bell
+//! does nothing. If the slot is in use again, its new bell is rung in vain, which is harmless.
 
 #[cfg(not(cmwq_loom))]
 pub(crate) use eventfd::{Bell, Ringer};
@@ -22,7 +24,7 @@ struct BellSlot {
     fd: AtomicI32,
     /// Threads that ring it now.
     ringers: AtomicU32,
-    /// 1: it was rung since it was cleared.
+    /// 1: it was rung since it was last cleared.
     rung: AtomicU32,
 }
 
@@ -124,7 +126,8 @@ mod eventfd {
             SLOTS[self.0].ring(|fd| {
                 // SAFETY: the descriptor is not closed before this ringer has left.
                 let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-                // It fails if the counter is at its maximum: then the descriptor is readable.
+                // The write fails if the counter is at its maximum; then the descriptor is readable
+                // anyway.
                 let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
             });
         }

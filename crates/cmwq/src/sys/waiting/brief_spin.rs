@@ -7,7 +7,7 @@ use crate::sys::task;
 
 /// Polls of a spin, of some 15 to 40 ns each: together far less than a system call that wakes a thread.
 const POLLS: u32 = 24;
-/// How many spins are skipped after one in vain; each further one in vain doubles it.
+/// How many spins are skipped after one in vain. Each further spin in vain doubles the number.
 const FIRST_PAUSE: u32 = 4;
 const LONGEST_PAUSE: u32 = 1024;
 

@@ -111,7 +111,8 @@ mod token {
                 .compare_exchange(EMPTY, PARKED, Ordering::Acquire, Ordering::Acquire)
                 .is_err()
             {
-                // No mere store: a second waker may have left its token meanwhile, and what that one did before must be visible too.
+                // A mere store is not enough: a second waker may have left its token meanwhile, and
+                // what that waker did before must be visible too.
                 self.0.swap(EMPTY, Ordering::Acquire);
                 return true;
             }

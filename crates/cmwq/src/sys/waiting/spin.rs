@@ -23,8 +23,8 @@ use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::{clock, task};
 
-/// The longest spin, in ns: about what a wake-up costs. Who spins for so long and then parks has spent at most twice what the better of the two would have
-/// cost.
+/// The longest spin, in ns: about what a wake-up costs. A thread that spins for so long and then
+/// parks has spent at most twice as much as the better of the two would have cost.
 const MAX_NS: u32 = 15_000;
 /// Polls in one round at most.
 const MAX_POLLS: u32 = 256;
@@ -34,8 +34,10 @@ pub(crate) const MAX_POLLS_OF_WORKERS: u32 = 4 * MAX_POLLS;
 /// A wait that took this long, though no spin budget is as long, was preempted: by the host of a virtual machine, or by another thread's time
 /// slice.
 const PREEMPTED_NS: u64 = 1_000_000;
-/// A single preemption means nothing. Each preempted wait adds this much, each other one takes one off. At the bound another thread wants the
-/// CPU all the time: a thread that yields gets it back after a whole time slice, a thread that sleeps gets it when it is woken.
+/// By how much a preempted wait raises a score that every other wait lowers by one; a single
+/// preemption means nothing. When the score reaches its bound, another thread wants the CPU all the
+/// time. Then spinning does not pay: a thread that yields gets the CPU back after a whole time
+/// slice, a thread that sleeps gets it when it is woken.
 const PREEMPTED: u32 = 16;
 const PREEMPTED_OFTEN: u32 = 3 * PREEMPTED;
 /// This long before its deadline a wait no longer yields: a few time slices.
@@ -45,11 +47,12 @@ const MIN_NS: u32 = 2_000;
 /// A spent spin budget is probed again after this many waits at first, and after more with every failure.
 const FIRST_PROBE_AFTER: u32 = 16;
 const LAST_PROBE_AFTER: u32 = 256;
-/// A preempted probe has cost a time slice.
+/// The same if the probe was preempted, which costs a time slice.
 const LAST_PROBE_AFTER_PREEMPTED: u32 = 2048;
-/// A yield that took longer was no mere hand-over: another thread has run for a while.
+/// If a yield took longer than this, another thread has run for a while.
 const AWAY_NS: u64 = 20_000;
-/// If the yield epoch advanced this much meanwhile, the other threads were spinning ones that got their answers.
+/// If the yield epoch advanced by at least this much meanwhile, the threads that ran were spinning
+/// ones that got their answers.
 const MANY_EPOCHS: u32 = 8;
 /// Polls in one round, of some 15 to 60 ns each: a pause takes 10 or 140 cycles, depending on the processor.
 pub(crate) const MIN_POLLS: u32 = 2;
@@ -146,7 +149,7 @@ impl SpinBudget {
             }
             let (yielded, epoch_before) = (clock::now_ns(), epoch.number());
             if deadline_ns.is_some_and(|deadline| deadline.saturating_sub(yielded) < NEAR_NS) {
-                // That says nothing about the spin budget.
+                // A wait that ends for its deadline says nothing about the spin budget.
                 return false;
             }
             yield_now();
@@ -162,7 +165,8 @@ impl SpinBudget {
                 return done();
             }
             if done() {
-                // The result may have been there for long.
+                // After a long yield the result may have been there for a long time, which says
+                // nothing about the rounds.
                 let unchanged = self.polls.load(Ordering::Relaxed);
                 return self.paid_off(&budget, if theirs { unchanged } else { after_a_yield });
             }
@@ -193,7 +197,8 @@ impl SpinBudget {
         }
         set(&self.polls, polls.clamp(MIN_POLLS, self.max_polls));
         set(&self.ns, (budget.ns * 2).min(MAX_NS));
-        // Forgotten slowly: where another process takes the CPU now and then, most waits still pay off.
+        // The score falls slowly: where another process takes the CPU only now and then, most waits
+        // still pay off.
         let probe_after = self.probe_after.load(Ordering::Relaxed);
         let less = if budget.probe { probe_after / 2 } else { 1 };
         set(
@@ -211,7 +216,7 @@ impl SpinBudget {
         }
         let rounds = self.rounds.load(Ordering::Relaxed).wrapping_add(1);
         self.rounds.store(rounds, Ordering::Relaxed);
-        // Short rounds never find out that a longer one would do.
+        // Short rounds alone would never show that a longer one finds the result without a yield.
         match rounds.is_multiple_of(LONG_ROUND_EVERY) {
             true => (polls.max(MAX_POLLS), polls),
             false => (polls, polls / 2),

@@ -1,7 +1,9 @@
 //! Yield epochs: whether other threads that spin on a CPU get their answers. A thread that begins to spin advances its CPU's epoch.
 //!
-//! A thread that yields and comes back late has lost its CPU to another thread. If that thread computed, the yielder should have slept instead. If
-//! threads that spin as well have run, and were answered again and again meanwhile, then all is well: it is the yielder's turn now.
+//! A thread that yields and comes back late has lost its CPU to another thread. If that thread
+//! computed, sleeping would have been better than spinning. If the threads that ran were spinning
+//! too, and got their answers one after the other, spinning was right, and it is this thread's turn
+//! now.
 #![forbid(unsafe_code)]
 
 use crate::sys::atomic::Ordering;

@@ -22,7 +22,8 @@ thread_local! {
 pub(in crate::workqueue) enum Outlook {
     /// An entry may come, or what could post one is not known.
     Open,
-    /// The same, but this has to be looked at again: no one says when the last one that could post is gone.
+    /// As above, but the waiter has to check again now and then, because nothing wakes it when the
+    /// last thread that could post is gone.
     MayChange,
     /// Only items can still post that end after the caller.
     Never,

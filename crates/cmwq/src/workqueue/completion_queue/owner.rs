@@ -386,7 +386,7 @@ impl<T> CompletionQueue<T> {
             }
             blocked.get_or_insert_with(BlockGuard::enter);
             let left = left_ns.map(Duration::from_nanos);
-            // No poster that goes wakes the caller.
+            // A poster that goes away does not wake the caller.
             self.sleep(match outlook {
                 Outlook::MayChange => Some(left.map_or(LOOK_AGAIN, |left| left.min(LOOK_AGAIN))),
                 _ => left,
@@ -443,7 +443,8 @@ impl<T> Drop for CompletionQueue<T> {
         if last {
             let ready = std::mem::take(&mut owners.ready);
             drop(owners);
-            // With the lock free, and closed: dropping runs foreign code, and each entry is dropped whatever the others do.
+            // Dropped after the lock was released and the queue closed, because dropping runs
+            // foreign code. Each entry is dropped, even if others panic.
             let posted = self.inner.posts.close();
             let entries = ready.into_iter().chain(posted);
             let mut panics = entries.filter_map(|entry| foreign::run(|| drop(entry)).err());

@@ -54,7 +54,7 @@ impl<T> Ticket<T> {
         let Some(inner) = self.inner.take() else {
             return;
         };
-        // Without an owner neither the result nor the capacity is needed.
+        // If no owner is left, neither the result nor the capacity is needed.
         let _ = inner.post(Completed { token, result });
     }
 }

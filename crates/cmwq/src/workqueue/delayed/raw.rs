@@ -10,10 +10,28 @@ use crate::workqueue::task::queued::{Moved, Queued};
 use std::ptr::NonNull;
 use std::time::Duration;
 
-/// An item with a timer that its user owns and embeds anywhere: 80 bytes, of which a [`RawWork`] is the first 40.
+/// An item with a timer that its user owns and embeds anywhere: 80 bytes, of which a [`RawWork`] is
+/// the first 40.
 ///
 /// All-zero memory is a valid idle item without a function. Its memory must stay valid, and must not move, from the moment it is queued
 /// until its function is called, or it is cancelled: the timer, too, refers to it by its address.
+///
+/// ```
+/// use cmwq::{RawDelayedWork, RawWork, Workqueue};
+/// use std::ptr::NonNull;
+/// use std::time::Duration;
+///
+/// unsafe extern "C-unwind" fn retry(_item: NonNull<RawWork>) {
+///     println!("once more");
+/// }
+///
+/// let queue = Workqueue::builder("io").build()?;
+/// let item = Box::new(RawDelayedWork::new(retry));
+/// // SAFETY: the item stays where it is until the flush below has returned.
+/// unsafe { queue.queue_delayed_raw(None, NonNull::from(&*item), Duration::from_millis(1))? };
+/// item.flush()?; // does not wait for the timer
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[repr(C)]
 pub struct RawDelayedWork {
     work: RawWork,

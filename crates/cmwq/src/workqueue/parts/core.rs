@@ -127,7 +127,7 @@ impl WqCore {
                 .iter()
                 .map(|&index| Shared::new(pwqs[index].clone()))
                 .collect();
-            // No other thread has the queue yet.
+            // No other thread can use the queue yet.
             let _ = core.slots.set(slots);
             control.current = pwqs;
             core.limits.recompute(&core.engine, &control.attrs);
@@ -243,7 +243,8 @@ impl WqCore {
     }
 
     pub(in crate::workqueue) fn remap(self: &Arc<Self>, control: &mut Control) {
-        // Not before it is made (it maps itself then), and not after its destruction.
+        // There is nothing to do before the queue is made (it maps itself then) or after it was
+        // destroyed.
         let Some(slots) = self.slots.get().filter(|_| !control.destroyed) else {
             return;
         };

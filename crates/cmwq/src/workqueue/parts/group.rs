@@ -205,7 +205,7 @@ impl ConcurrencyGroup {
         queues.push(queue);
     }
 
-    /// Its queues that exist.
+    /// Those of its queues that still exist.
     fn queues(&self) -> Vec<Arc<dyn Member>> {
         let queues = self.0.queues.lock();
         queues.iter().filter_map(Weak::upgrade).collect()
@@ -279,7 +279,20 @@ impl fmt::Debug for ConcurrencyGroup {
     }
 }
 
-/// A [limit](crate::ConcurrencyGroup) that several queues share.
+/// The state of a [limit](crate::ConcurrencyGroup) that several queues share: a part of a
+/// [`QueueState`](crate::observe::QueueState).
+///
+/// ```
+/// let queue = cmwq::Workqueue::builder("io").build()?;
+/// queue.spawn(|| ()).join()?;
+/// let engine = cmwq::Engine::global()?;
+/// let states = engine.queue_states();
+/// let state = states.iter().find(|state| state.name == "io").expect("it exists");
+/// if let Some(group) = &state.group {
+///     println!("{}: {} of {} places are taken", group.name, group.held, group.max_active);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GroupState {

@@ -191,7 +191,8 @@ impl Limits {
             .lock()
             .waiting
             .push_back(pwq.clone());
-        // Its own as well: a caller slot may hold one.
+        // This includes the pool workqueue's own credits, since one of its caller slots may hold
+        // one.
         collect(members.iter().filter(|other| other.node == pwq.node));
         self.serve(pwq.node);
     }

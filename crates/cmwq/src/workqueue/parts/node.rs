@@ -101,7 +101,8 @@ impl Node {
         }
     }
 
-    /// Whether items may become active though there is no credit left: another thread hands on some that it took before.
+    /// Whether items may become active although no credit is left, because another thread is
+    /// handing on credits that it took before.
     pub(in crate::workqueue) fn hands_on(&self) -> bool {
         self.line.lock().handing_on > 0
     }

@@ -38,7 +38,8 @@ impl Pwq {
         chunks.is_some_and(|chunks| self.pool.publish_closure(closure, chunks))
     }
 
-    /// The same for a closure with a handle, which is `item` while the handle exists. Gives `item` back if not possible.
+    /// As above, for a closure with a handle; `item` represents it while the handle exists. Returns
+    /// `item` if it could not be published that way.
     #[inline]
     pub(crate) fn publish_with_handle(
         &self,

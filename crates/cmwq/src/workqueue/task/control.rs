@@ -75,7 +75,7 @@ fn try_remove(
         return armed;
     }
     if item.location().is_armed() {
-        // It is on no list: no pool to lock.
+        // The item is on no list, so there is no pool to lock.
         return None;
     }
     let (mut queued, ordered, pool) = with_last_pool(item, find, |pool| {

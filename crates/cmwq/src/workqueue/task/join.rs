@@ -100,8 +100,8 @@ impl<F: FnOnce() -> T + Send, T: Send> Joinable<T> for JoinableTask<F, T> {
     }
 
     unsafe fn forget(&self) {
-        // Not even moved: what it owns may be gone already.
-        // SAFETY: by the contract no other thread has a reference.
+        // The value is not even moved, because what it owns may have been freed already. SAFETY: by
+        // the contract no other thread has a reference.
         unsafe { self.stage.get().write(Stage::Taken) };
         // Relaxed: only this thread uses it.
         self.shared.references.store(1, Ordering::Relaxed);
@@ -179,7 +179,8 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    /// Notes the closure's name for the tools. A spawn that is made in a flood, or joined at once as those before it, need not: earlier ones did.
+    /// Notes the closure's name for the tools. Spawns in a flood, and those that are joined at once
+    /// like the ones before them, skip this, since earlier spawns have noted the same name.
     #[inline]
     pub(crate) fn note_name(place: &'static Location<'static>)
     where
@@ -390,7 +391,8 @@ impl<T> JoinHandle<T> {
         self.join_by(None)
     }
 
-    /// As [`join`](Self::join). `waiter`: of a thread that joins several, and waits in any case.
+    /// As [`join`](Self::join), with a `waiter` if the thread joins several items and waits for
+    /// each in any case.
     #[inline]
     pub(crate) fn join_by(self, mut waiter: Option<&mut Waiter>) -> Result<T, JoinError> {
         let shared = self.task.shared();
@@ -407,7 +409,8 @@ impl<T> JoinHandle<T> {
             if waiter.is_none() && not_in_waker().is_err() {
                 return Err(JoinError::InWaker);
             }
-            // What a scope waits for borrows: it is waited for, or does not run.
+            // Items of a scope borrow from the caller, so this must not return before the item has
+            // ended, or it is certain that it will not run.
             let is_scope = waiter.is_some();
             let mut own = Waiter::default();
             let waiter = waiter.unwrap_or(&mut own);

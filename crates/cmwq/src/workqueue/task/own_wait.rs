@@ -32,7 +32,8 @@ pub(in crate::workqueue) struct Standing {
 }
 
 impl WqCore {
-    /// For a thread that runs an item. Its own spawns are published first. Each pool is looked at by itself.
+    /// Called by a thread that runs an item, after it has published its own spawns. Each pool is
+    /// examined under its own lock, one after the other.
     pub(in crate::workqueue) fn standing(&self) -> Standing {
         spawn_history::let_go();
         let tid = thread::current_tid();

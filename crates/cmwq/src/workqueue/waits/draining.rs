@@ -110,7 +110,7 @@ impl WqCore {
         self.shut.swap(1, Ordering::Relaxed) == 0
     }
 
-    /// Whether it was shut down: whoever drops it does not wait for its items.
+    /// Whether it was shut down: then dropping it does not wait for its items.
     pub(in crate::workqueue) fn is_shut_down(&self) -> bool {
         self.shut.load(Ordering::Relaxed) != 0
     }
@@ -150,7 +150,7 @@ impl WqCore {
     }
 }
 
-/// What of a queue has not ended.
+/// What is left of a queue: the items that have not ended.
 #[derive(Default)]
 pub(in crate::workqueue) struct StillBusy {
     pub(in crate::workqueue) running: Vec<RunState>,

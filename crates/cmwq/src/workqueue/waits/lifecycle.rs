@@ -316,7 +316,7 @@ impl Future for Shutdown {
             if !dry.poll(&queue.core, context.waker()) {
                 return Poll::Pending;
             }
-            // Nothing is in flight, and nothing will be.
+            // Nothing is in flight, and the queue accepts nothing any more.
             queue.end();
         }
         Poll::Ready(Ok(()))

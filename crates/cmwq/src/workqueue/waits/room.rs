@@ -254,7 +254,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// For a unit that was taken, if the queue has a bound.
+    /// Makes a `Room` for a unit that was taken, if the queue has a bound.
     fn new(queue: &Workqueue) -> Self {
         Room {
             queue: queue.clone(),

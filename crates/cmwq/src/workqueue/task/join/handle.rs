@@ -40,7 +40,7 @@ fn wake_deferred_tasks() {
 
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
-        // No thread will join it.
+        // No thread will join this item.
         if spawn_history::drop_handle(self.task.raw()) {
             // SAFETY: this thread has both references, and a copy of the closure is used instead.
             unsafe { self.task.forget() };
