@@ -275,13 +275,14 @@ int cmwq_workqueue_set_min_active(struct cmwq_workqueue *wq, int min_active);
  * Changes how many items may be queued and not started; 0 is taken for 1, with a warning. -EINVAL:
  * the queue was made without such a bound (cmwq_workqueue_options).
  */
-int cmwq_workqueue_set_max_waiting(struct cmwq_workqueue *wq, size_t max_waiting);
+CMWQ_MUST_CHECK int cmwq_workqueue_set_max_waiting(struct cmwq_workqueue *wq, size_t max_waiting);
 /*
  * Writes one of the files that the kernel has for a workqueue, such as "affinity_scope" or
  * "max_active", by its rules, or reads it (with a newline, without a NUL; returns how long it is).
  * `name`: a workqueue of the process. -ENOENT, -EACCES, -EINVAL, -EOVERFLOW, as the file would.
  */
-int cmwq_workqueue_write_attribute(const char *name, const char *attribute, const char *text);
+CMWQ_MUST_CHECK int cmwq_workqueue_write_attribute(const char *name, const char *attribute,
+	const char *text);
 CMWQ_MUST_CHECK long cmwq_workqueue_read_attribute(const char *name, const char *attribute,
 	char *text, size_t size);
 /*
@@ -422,7 +423,7 @@ CMWQ_MUST_CHECK struct cmwq_group *cmwq_alloc_group(const char *name, int max_ac
 /* Workqueues that were given it keep what they need. NULL is allowed. */
 void cmwq_free_group(struct cmwq_group *group);
 /* Changes the limit while items flow. -EINVAL: less than 1. */
-int cmwq_group_set_max_active(struct cmwq_group *group, int max_active);
+CMWQ_MUST_CHECK int cmwq_group_set_max_active(struct cmwq_group *group, int max_active);
 
 /* What else there is to say of a workqueue. Later versions append. */
 struct cmwq_workqueue_options {
@@ -697,12 +698,13 @@ void cmwq_free_workqueue_attrs(struct cmwq_workqueue_attrs *attrs);
  * Changes all at once; what is queued already finishes where it is. -EINVAL: not an unbound queue,
  * no size, or a wrong value. Copies `attrs`.
  */
-int cmwq_apply_workqueue_attrs(struct cmwq_workqueue *wq, const struct cmwq_workqueue_attrs *attrs);
+CMWQ_MUST_CHECK int cmwq_apply_workqueue_attrs(struct cmwq_workqueue *wq,
+	const struct cmwq_workqueue_attrs *attrs);
 /* Reads them, as far as attrs->size says. -EINVAL: it says nothing. */
 CMWQ_MUST_CHECK int cmwq_get_workqueue_attrs(struct cmwq_workqueue *wq,
 	struct cmwq_workqueue_attrs *attrs);
 /* The CPUs on which unbound items of the whole process may run. -EINVAL: none of them exists. */
-int cmwq_set_unbound_cpumask(const struct cmwq_cpumask *cpus);
+CMWQ_MUST_CHECK int cmwq_set_unbound_cpumask(const struct cmwq_cpumask *cpus);
 /* The CPUs of the machine, and those that the process may use now. */
 CMWQ_MUST_CHECK int cmwq_possible_cpus(struct cmwq_cpumask *cpus);
 CMWQ_MUST_CHECK int cmwq_online_cpus(struct cmwq_cpumask *cpus);
@@ -804,7 +806,7 @@ void cmwq_show_freezable_workqueues(void);
  * cmwq_workqueue_id() says of a workqueue, and 1 more for an ordered one that was made since.
  * -EBUSY: there are hooks already.
  */
-int cmwq_set_run_hooks(void (*begin)(const void *item, uintptr_t queue),
+CMWQ_MUST_CHECK int cmwq_set_run_hooks(void (*begin)(const void *item, uintptr_t queue),
 	void (*end)(const void *item, uintptr_t queue));
 /* Another workqueue may have the same once this one is gone. */
 uint64_t cmwq_workqueue_id(struct cmwq_workqueue *wq);

@@ -26,11 +26,15 @@
 #include <cmwq.h>
 
 #include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <tuple>
@@ -41,7 +45,17 @@ namespace cmwq {
 
 class workqueue;
 
+/* As a timeout: as long as it takes. */
+inline constexpr std::chrono::nanoseconds forever = std::chrono::nanoseconds::max();
+
 namespace detail {
+
+inline std::uint64_t nanoseconds(std::chrono::nanoseconds timeout)
+{
+	if (timeout == forever)
+		return UINT64_MAX;
+	return timeout.count() < 0 ? 0 : static_cast<std::uint64_t>(timeout.count());
+}
 
 [[noreturn]] inline void fail(int error, const char *what)
 {
@@ -87,14 +101,46 @@ template <typename F> struct one_shot final : cmwq_work {
 	}
 };
 
-template <typename F> void queue_one_shot(cmwq_workqueue *wq, F &&func)
+/* Ways to queue an item: at once, and when there is room. */
+struct now {
+	cmwq_workqueue *wq;
+
+	int operator()(cmwq_work *work) const { return cmwq_try_queue_work(wq, work); }
+};
+struct within {
+	cmwq_workqueue *wq;
+	std::chrono::nanoseconds timeout;
+
+	int operator()(cmwq_work *work) const
+	{
+		return cmwq_queue_work_wait_ns(wq, work, nanoseconds(timeout));
+	}
+};
+
+/* Has `queue(item)` queue an item that calls `func`. false: there is no room for it. */
+template <typename F, typename Q> bool offer_one_shot(Q &&queue, F &&func)
 {
 	auto item = std::make_unique<one_shot<std::decay_t<F>>>(std::forward<F>(func));
+	int fate = queue(item.get());
 
-	queue_new(wq, item.get());
+	if (fate == -ENOBUFS || fate == -ETIMEDOUT)
+		return false;
+	if (checked(fate, "cmwq: queueing") != CMWQ_QUEUED_ACCEPTED)
+		fail(ESHUTDOWN, "cmwq: the workqueue is being drained or destroyed");
 	/* The run frees it. Nothing was freed yet in any other way, and nothing below throws. */
 	(void)item.release();
+	return true;
 }
+
+inline void must_have_room(bool has_room)
+{
+	if (!has_room)
+		fail(ENOBUFS, "cmwq: as many items wait as max_waiting allows");
+}
+
+/* Whether `F` can be called with copies of `Args`. */
+template <typename F, typename... Args>
+inline constexpr bool calls = std::is_invocable_v<std::decay_t<F>, std::decay_t<Args>...>;
 
 /* `func`, which an item is to call without arguments. One that wants some is one error. */
 template <typename F> decltype(auto) callable(F &&func) noexcept
@@ -125,6 +171,20 @@ template <typename R, typename F> void fulfil(std::promise<R> &promise, F &&func
 	}
 }
 
+/* Calls `func(args...)` for a future. A type of its own, so that tools show `F`. */
+template <typename R, typename F, typename... Args> struct promised {
+	std::promise<R> promise;
+	F func;
+	std::tuple<Args...> args;
+
+	void operator()()
+	{
+		fulfil<R>(promise, [&]() -> R {
+			return std::apply(std::move(func), std::move(args));
+		});
+	}
+};
+
 } // namespace detail
 
 /*
@@ -137,7 +197,7 @@ public:
 	template <typename F, typename = std::enable_if_t<!std::is_same_v<std::decay_t<F>, work>>>
 	explicit work(F &&func) : func_(detail::callable(std::forward<F>(func)))
 	{
-		cmwq_init_work(&item_, run);
+		cmwq_init_work(&item_, run<std::decay_t<F>>);
 		item_.self = this;
 	}
 	work(const work &) = delete;
@@ -146,10 +206,32 @@ public:
 
 	/* Waits until what was pending or running has run. false: there was nothing. */
 	bool flush() { return cmwq_flush_work(&item_); }
+	/*
+	 * The same, for `timeout` at most. false: it has not ended by then. EDEADLK: it cannot end
+	 * before the calling item does.
+	 */
+	[[nodiscard]] bool flush_for(std::chrono::nanoseconds timeout)
+	{
+		int ended = cmwq_flush_work_timeout_ns(&item_, detail::nanoseconds(timeout));
+
+		if (ended == -ETIMEDOUT)
+			return false;
+		detail::checked(ended, "cmwq_flush_work_timeout_ns");
+		return true;
+	}
 	/* Removes a pending instance. true: there was one. */
 	bool cancel() { return cmwq_cancel_work(&item_); }
 	/* The same, and waits for a running one. */
 	bool cancel_sync() { return cmwq_cancel_work_sync(&item_); }
+	/*
+	 * Removes a pending instance, and refuses others until enable() was called as often. true:
+	 * there was one.
+	 */
+	bool disable() { return cmwq_disable_work(&item_); }
+	/* The same, and waits for a running one. */
+	bool disable_sync() { return cmwq_disable_work_sync(&item_); }
+	/* true: it may be queued again. */
+	bool enable() { return cmwq_enable_work(&item_); }
 	/* A hint. */
 	bool pending() const { return cmwq_work_pending(&item_); }
 	cmwq_work *native_handle() { return &item_; }
@@ -159,7 +241,8 @@ private:
 		work *self = nullptr;
 	};
 
-	static void run(cmwq_work *item) noexcept
+	/* A function for each type, so that tools show `F`. */
+	template <typename F> static void run(cmwq_work *item) noexcept
 	{
 		static_cast<struct item *>(item)->self->func_();
 	}
@@ -178,7 +261,28 @@ enum class queued {
 	 * It is disabled, or being cancelled by cancel_sync() or its destructor: nothing will run
 	 * for this call.
 	 */
-	disabled
+	disabled,
+	/*
+	 * As many items wait as max_waiting allows: nothing will run for this call. From
+	 * try_queue() and queue_within() only; queue() throws ENOBUFS.
+	 */
+	full
+};
+
+/* What can be said of a workqueue: see workqueue::with(). */
+struct options {
+	/* CMWQ_WQ_... */
+	unsigned int flags = CMWQ_WQ_UNBOUND;
+	/* How many items run at the same time; 0: the default. */
+	int max_active = 0;
+	/* How many items wait at most; 0: any number. */
+	std::size_t max_waiting = 0;
+	/* The items run one at a time, in order. `flags` are 0 then, or some that go with it. */
+	bool ordered = false;
+	/* A limit that it shares with others: cmwq_alloc_group(). */
+	cmwq_group *group = nullptr;
+	/* Threads of its own: cmwq_alloc_threads(). */
+	const cmwq_threads *threads = nullptr;
 };
 
 /* A workqueue. The destructor runs what is left (waits), then ends it. */
@@ -199,6 +303,22 @@ public:
 
 		if (!wq)
 			detail::fail(errno, "cmwq_alloc_ordered_workqueue");
+		return workqueue(wq, name);
+	}
+	/* One with a bound on what waits, say: `cmwq::options o; o.max_waiting = 100;`. */
+	static workqueue with(const std::string &name, const options &o)
+	{
+		cmwq_workqueue_options more = CMWQ_WORKQUEUE_OPTIONS_INIT;
+
+		more.ordered = o.ordered;
+		more.threads = o.threads;
+		more.group = o.group;
+		more.max_waiting = o.max_waiting;
+		cmwq_workqueue *wq =
+			cmwq_alloc_workqueue_with(name.c_str(), o.flags, o.max_active, &more);
+
+		if (!wq)
+			detail::fail(errno, "cmwq_alloc_workqueue_with");
 		return workqueue(wq, name);
 	}
 	workqueue(workqueue &&other) noexcept
@@ -223,52 +343,72 @@ public:
 
 	/*
 	 * Runs func(args...) as an item; what it returns or throws is in the future, whose
-	 * destructor does not wait.
+	 * destructor does not wait. ENOBUFS: the workqueue has a bound on what waits, and is full.
 	 */
 	template <typename F, typename... Args> auto submit(F &&func, Args &&...args)
 	{
-		constexpr bool fits = std::is_invocable_v<std::decay_t<F>, std::decay_t<Args>...>;
+		if constexpr (detail::calls<F, Args...>) {
+			auto future =
+				try_submit(std::forward<F>(func), std::forward<Args>(args)...);
 
-		static_assert(fits, "cmwq: submit(function, arguments...) calls "
-				    "function(arguments...), and this function does not take these "
-				    "arguments (copies of them: std::ref(x) is a reference)");
-		if constexpr (fits) {
-			using R = std::invoke_result_t<std::decay_t<F>, std::decay_t<Args>...>;
-			using Given = std::tuple<std::decay_t<Args>...>;
-			std::promise<R> promise;
-			std::future<R> future = promise.get_future();
-
-			detail::queue_one_shot(
-				wq_, [promise = std::move(promise),
-				      func = std::decay_t<F>(std::forward<F>(func)),
-				      args = Given(std::forward<Args>(args)...)]() mutable {
-					detail::fulfil<R>(promise, [&]() -> R {
-						return std::apply(std::move(func), std::move(args));
-					});
-				});
-			return future;
+			detail::must_have_room(future.has_value());
+			return std::move(*future);
+		} else {
+			(void)try_submit(std::forward<F>(func), std::forward<Args>(args)...);
 		}
 	}
-	/* Runs func() as an item that no thread waits for. */
+	/* The same; std::nullopt: it is full, and `func` was destroyed without a call. */
+	template <typename F, typename... Args>
+	[[nodiscard]] auto try_submit(F &&func, Args &&...args)
+	{
+		return submit_by(detail::now{wq_}, std::forward<F>(func),
+				 std::forward<Args>(args)...);
+	}
+	/*
+	 * The same, and waits for room, for `timeout` at most. EDEADLK: the caller is one of its
+	 * own items.
+	 */
+	template <typename F, typename... Args>
+	[[nodiscard]] auto submit_within(std::chrono::nanoseconds timeout, F &&func, Args &&...args)
+	{
+		return submit_by(detail::within{wq_, timeout}, std::forward<F>(func),
+				 std::forward<Args>(args)...);
+	}
+	/* Runs func() as an item that no thread waits for. ENOBUFS: it is full. */
 	template <typename F> void execute(F &&func)
 	{
-		detail::queue_one_shot(wq_, detail::callable(std::forward<F>(func)));
+		detail::must_have_room(try_execute(std::forward<F>(func)));
 	}
-	/* Queues `work`. ESHUTDOWN: the workqueue is being drained. */
+	/* The same; false: it is full, and `func` was destroyed without a call. */
+	template <typename F> [[nodiscard]] bool try_execute(F &&func)
+	{
+		return detail::offer_one_shot(detail::now{wq_},
+					      detail::callable(std::forward<F>(func)));
+	}
+	/* The same, and waits for room, for `timeout` at most. EDEADLK: as submit_within(). */
+	template <typename F>
+	[[nodiscard]] bool execute_within(std::chrono::nanoseconds timeout, F &&func)
+	{
+		return detail::offer_one_shot(detail::within{wq_, timeout},
+					      detail::callable(std::forward<F>(func)));
+	}
+	/* Queues `work`. ESHUTDOWN: the workqueue is being drained. ENOBUFS: it is full. */
 	queued queue(cmwq::work &work)
 	{
-		int fate = cmwq_try_queue_work(wq_, work.native_handle());
+		queued fate = try_queue(work);
 
-		switch (detail::checked(fate, "cmwq: queueing")) {
-		case CMWQ_QUEUED_DRAINING:
-			detail::fail(ESHUTDOWN, "cmwq: the workqueue is drained or destroyed");
-		case CMWQ_QUEUED_ACCEPTED:
-			return queued::accepted;
-		case CMWQ_QUEUED_PENDING:
-			return queued::pending;
-		default:
-			return queued::disabled;
-		}
+		detail::must_have_room(fate != queued::full);
+		return fate;
+	}
+	/* The same, and says if it is full. */
+	[[nodiscard]] queued try_queue(cmwq::work &work)
+	{
+		return queue_by(detail::now{wq_}, work);
+	}
+	/* The same, and waits for room, for `timeout` at most. EDEADLK: as submit_within(). */
+	[[nodiscard]] queued queue_within(std::chrono::nanoseconds timeout, cmwq::work &work)
+	{
+		return queue_by(detail::within{wq_, timeout}, work);
 	}
 	/*
 	 * Waits until everything queued before has run. EDEADLK: called from one of its own items.
@@ -281,11 +421,60 @@ public:
 		detail::checked(cmwq_workqueue_set_max_active(wq_, max_active),
 				"cmwq_workqueue_set_max_active");
 	}
+	void set_min_active(int min_active)
+	{
+		detail::checked(cmwq_workqueue_set_min_active(wq_, min_active),
+				"cmwq_workqueue_set_min_active");
+	}
+	/* EINVAL: it was made without a bound on what waits. */
+	void set_max_waiting(std::size_t max_waiting)
+	{
+		detail::checked(cmwq_workqueue_set_max_waiting(wq_, max_waiting),
+				"cmwq_workqueue_set_max_waiting");
+	}
 	/* For the functions of cmwq.h. nullptr: it was moved from. */
 	cmwq_workqueue *native_handle() const { return wq_; }
 
 private:
 	workqueue(cmwq_workqueue *wq, const std::string &name) : wq_(wq), name_(name) {}
+
+	template <typename Q> static queued queue_by(Q &&queue, cmwq::work &work)
+	{
+		int fate = queue(work.native_handle());
+
+		if (fate == -ENOBUFS || fate == -ETIMEDOUT)
+			return queued::full;
+		switch (detail::checked(fate, "cmwq: queueing")) {
+		case CMWQ_QUEUED_DRAINING:
+			detail::fail(ESHUTDOWN, "cmwq: the workqueue is drained or destroyed");
+		case CMWQ_QUEUED_ACCEPTED:
+			return queued::accepted;
+		case CMWQ_QUEUED_PENDING:
+			return queued::pending;
+		default:
+			return queued::disabled;
+		}
+	}
+	template <typename Q, typename F, typename... Args>
+	static auto submit_by(Q &&queue, F &&func, Args &&...args)
+	{
+		constexpr bool fits = detail::calls<F, Args...>;
+
+		static_assert(fits, "cmwq: submit(function, arguments...) calls "
+				    "function(arguments...), and this function does not take these "
+				    "arguments (copies of them: std::ref(x) is a reference)");
+		if constexpr (fits) {
+			using R = std::invoke_result_t<std::decay_t<F>, std::decay_t<Args>...>;
+			using Item = detail::promised<R, std::decay_t<F>, std::decay_t<Args>...>;
+			Item item{{}, std::forward<F>(func), {std::forward<Args>(args)...}};
+			std::optional<std::future<R>> future = item.promise.get_future();
+			bool has_room = detail::offer_one_shot(queue, std::move(item));
+
+			if (!has_room)
+				future.reset();
+			return future;
+		}
+	}
 	void reset() noexcept
 	{
 		if (cmwq_workqueue *wq = std::exchange(wq_, nullptr))

@@ -55,7 +55,7 @@ void cmwq_cq_destroy(struct cmwq_cq *cq);
  * The eventfd, for epoll, poll and the like, level-triggered or edge-triggered; it need not be
  * read. -EINVAL: it has none.
  */
-int cmwq_cq_fd(struct cmwq_cq *cq);
+CMWQ_MUST_CHECK int cmwq_cq_fd(struct cmwq_cq *cq);
 /* Posts an entry. From any thread, with any owner's handle. 0, -ENOSPC: it is full. */
 CMWQ_MUST_CHECK int cmwq_cq_post(struct cmwq_cq *cq, uint64_t token, int64_t result);
 /*

@@ -108,6 +108,10 @@ fn the_wrapper_keeps_its_promises() {
             // What is refused is also warned of, on standard error, which follows.
             let text = run::<&str>(&program, &[]);
             assert!(text.starts_with("all holds\n"), "{text}");
+            let shown = text
+                .lines()
+                .filter(|line| line.contains("named(cmwq::workqueue&)::"));
+            assert!(shown.count() >= 2, "items have no names: {text}");
         }
     }
 }

@@ -11,7 +11,9 @@ pub fn run<C: Parser>(name: &str, run: impl FnOnce(C) -> Result<ExitCode, CliErr
     let args: Vec<OsString> = std::env::args_os().collect();
     output::choose_color(color_choice(&args));
     let mut command = C::command();
-    let parsed = command.try_get_matches_from_mut(args);
+    let parsed = command
+        .try_get_matches_from_mut(args.iter())
+        .map_err(|error| without_help(&mut command, &args, error));
     let parsed = parsed.and_then(|matches| C::from_arg_matches(&matches));
     let result = match parsed {
         Ok(arguments) => run(arguments),
@@ -28,6 +30,21 @@ pub fn run<C: Parser>(name: &str, run: impl FnOnce(C) -> Result<ExitCode, CliErr
         output::warn(name, error);
         ExitCode::from(status)
     })
+}
+
+/// What is wrong with the name behind `help`: of that itself nothing similar is named.
+fn without_help(command: &mut clap::Command, args: &[OsString], error: clap::Error) -> clap::Error {
+    let [program, help, rest @ ..] = args else {
+        return error;
+    };
+    if help != "help" || error.kind() != ErrorKind::InvalidSubcommand {
+        return error;
+    }
+    let again = command.try_get_matches_from_mut(std::iter::once(program).chain(rest));
+    match again {
+        Err(again) if again.kind() == ErrorKind::InvalidSubcommand => again,
+        _ => error,
+    }
 }
 
 /// The option `--color`, which [`run`] itself heeds; a command has it in its help by this.
@@ -65,6 +82,21 @@ fn color_choice(args: &[OsString]) -> ColorChoice {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_behind_help_that_is_nearly_right_is_corrected() {
+        let mut command =
+            clap::Command::new("c").subcommands(["top", "list"].map(clap::Command::new));
+        let mut said = |words: &str| {
+            let args: Vec<OsString> = words.split(' ').map(OsString::from).collect();
+            let error = command.try_get_matches_from_mut(args.iter()).unwrap_err();
+            CliError::from_clap(&without_help(&mut command, &args, error)).to_string()
+        };
+        let top = "unrecognized subcommand 'topp'; did you mean 'top'? See --help";
+        assert_eq!(said("c help topp"), top);
+        assert_eq!(said("c topp"), top);
+        assert_eq!(said("c help x"), "unrecognized subcommand 'x'; see --help");
+    }
 
     #[test]
     fn color_is_found_wherever_it_stands_and_not_behind_two_hyphens() {

@@ -34,7 +34,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let engine = Engine::global()?;
     let io = engine.workqueue("io").mem_reclaim().build()?;
     let crypt = engine.workqueue("crypt").cpu_intensive().build()?;
-    let commit = engine.workqueue("commit").ordered().build()?;
+    let commit = engine
+        .workqueue("commit")
+        .ordered()
+        .max_waiting(64)
+        .build()?;
     let timers = engine.workqueue("timers").per_cpu().build()?;
     let items = |count: usize, work: fn()| (0..count).map(|_| Work::new(work)).collect::<Vec<_>>();
     let short = items(64, || busy_for(Duration::from_micros(2)));

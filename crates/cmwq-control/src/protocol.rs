@@ -354,7 +354,7 @@ pub struct Times {
     pub wait_p50_ns: Option<u64>,
     /// 99 of 100 took no longer.
     pub wait_p99_ns: Option<u64>,
-    /// The longest wait until now.
+    /// For how long the oldest of the sampled items that wait now has waited.
     pub longest_waiting_ns: Option<u64>,
     /// Runs that were measured.
     pub runs: u64,
@@ -362,7 +362,7 @@ pub struct Times {
     pub run_p50_ns: Option<u64>,
     /// 99 of 100 took no longer.
     pub run_p99_ns: Option<u64>,
-    /// The longest run until now.
+    /// For how long the oldest of the items that run now has run.
     pub longest_running_ns: Option<u64>,
 }
 

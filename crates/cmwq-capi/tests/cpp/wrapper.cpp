@@ -112,6 +112,58 @@ void nothing_is_leaked(cmwq::workqueue &queue)
     CHECK(*count == 0);
 }
 
+// One item at a time, and at most two more that wait.
+void bounds()
+{
+    cmwq::options options;
+    options.max_active = 1;
+    options.max_waiting = 2;
+    auto queue = cmwq::workqueue::with("bounded", options);
+    CHECK(queue.name() == "bounded");
+    std::promise<void> begun, opened;
+    auto opens = opened.get_future().share();
+    queue.execute([&, opens] {
+        begun.set_value();
+        cmwq::blocking([&] { opens.wait(); });
+    });
+    begun.get_future().wait();
+    std::atomic<int> ran{0};
+    auto counts = [&] { return ++ran; };
+    cmwq::work item([&] { ++ran; });
+    CHECK(queue.try_execute(counts));
+    auto submitted = queue.try_submit(counts);
+    CHECK(submitted.has_value());
+    // Full: each way says so, runs nothing, and frees what it was given.
+    auto count = std::make_shared<std::atomic<int>>(0);
+    counted c(count);
+    CHECK(!queue.try_execute([c] {}) && !queue.try_submit([c] {}).has_value());
+    CHECK(!queue.execute_within(std::chrono::milliseconds(1), [c] {}));
+    CHECK(!queue.submit_within(std::chrono::milliseconds(1), [c] {}).has_value());
+    CHECK(error_of([&] { queue.execute([c] {}); }) == ENOBUFS);
+    CHECK(error_of([&] { queue.submit([c] {}); }) == ENOBUFS);
+    CHECK(error_of([&] { queue.queue(item); }) == ENOBUFS);
+    CHECK(*count == 1);
+    CHECK(queue.try_queue(item) == cmwq::queued::full);
+    CHECK(queue.queue_within(std::chrono::milliseconds(-1), item) == cmwq::queued::full);
+    CHECK(item.flush_for(std::chrono::seconds(1)));
+    // Room for one more, and a thread that waits for further room gets it.
+    queue.set_max_waiting(3);
+    CHECK(queue.try_queue(item) == cmwq::queued::accepted);
+    CHECK(!item.flush_for(std::chrono::milliseconds(1)));
+    std::thread waits([&] { CHECK(queue.submit_within(cmwq::forever, counts)->get() > 0); });
+    opened.set_value();
+    waits.join();
+    CHECK(submitted->get() > 0);
+    queue.flush();
+    CHECK(ran == 4);
+    auto own = queue.submit([&] { return error_of([&] { (void)queue.execute_within(cmwq::forever, [] {}); }); });
+    CHECK(own.get() == EDEADLK);
+    CHECK(error_of([] { cmwq::workqueue("unbounded").set_max_waiting(1); }) == EINVAL);
+    item.disable();
+    CHECK(queue.queue(item) == cmwq::queued::disabled);
+    CHECK(item.enable() && queue.queue(item) == cmwq::queued::accepted && item.flush_for(cmwq::forever));
+}
+
 void refusals()
 {
     cmwq::workqueue queue("refusals", CMWQ_WQ_UNBOUND, 1);
@@ -292,6 +344,14 @@ void blocking(cmwq::workqueue &queue)
     }
 }
 
+// What is busy is shown by the name of its function, on standard error.
+void named(cmwq::workqueue &queue)
+{
+    queue.execute([] { cmwq_show_all_workqueues(); });
+    queue.submit([] { cmwq_show_all_workqueues(); }).get();
+    queue.flush();
+}
+
 } // namespace
 
 int main()
@@ -301,10 +361,12 @@ int main()
     queue.set_max_active(512);
     futures(queue);
     nothing_is_leaked(queue);
+    bounds();
     refusals();
     scopes(queue);
     reusable_items(queue);
     moves_and_order();
     blocking(queue);
+    named(queue);
     std::puts("all holds");
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use cmwq_control::protocol::{Queue, State};
 use regex::Regex;
-use serde_json::json;
+use serde_json::Value;
 
 use super::dump::name_column;
 use super::{Format, ProcessArgs, latency, refused, seconds};
@@ -41,8 +41,9 @@ Columns of cmwq's own:
   lockwt   times that a thread had to wait for the lock of a pool;
            workqueues that share a pool share them
 
---format json prints the same values as numbers, with times in nanoseconds. Each line also has
-a timestamp: seconds of the monotonic clock, which counts from the start of the machine.
+--format json prints a line for each workqueue: the fields that cmwq dump --format json has for it,
+without those of its configuration, and at_ns, the time in nanoseconds since the machine started.
+docs/control.md says which field is which column and which metric.
 
 When a workqueue's attributes are changed, the counts of the pools that it leaves are lost, as in the kernel.";
 
@@ -110,7 +111,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         let state = client.state().map_err(refused)?;
         let text = match args.format {
             Format::Text => table(&state, &patterns),
-            Format::Json => lines(&state, &patterns),
+            Format::Json => lines(&state, &patterns)?,
         };
         if !output::print_until_closed(&text)? {
             return Ok(());
@@ -203,37 +204,26 @@ fn table(state: &State, patterns: &[Regex]) -> String {
     text
 }
 
-fn lines(state: &State, patterns: &[Regex]) -> String {
+/// What `cmwq dump` says of a workqueue that does not change from sample to sample.
+const CONFIGURATION: [&str; 3] = ["attributes", "cpu_pool", "default_pool"];
+
+/// The workqueue as `cmwq dump` has it, so that one reader reads both.
+fn line(queue: &Queue, at_ns: u64) -> Result<Value, CliError> {
+    let mut line =
+        serde_json::to_value(queue).map_err(|error| CliError::failed(error.to_string()))?;
+    if let Some(fields) = line.as_object_mut() {
+        fields.retain(|name, _| !CONFIGURATION.contains(&name.as_str()));
+        fields.insert("at_ns".to_owned(), at_ns.into());
+    }
+    Ok(line)
+}
+
+fn lines(state: &State, patterns: &[Regex]) -> Result<String, CliError> {
     let mut text = String::new();
     for queue in chosen(state, patterns) {
-        let line = json!({
-            "timestamp": state.at_ns as f64 / 1e9,
-            "name": queue.key,
-            "unbound": is_unbound(queue),
-            "mem_reclaim": queue.rescuer.is_some(),
-            "started": queue.started,
-            "completed": queue.completed,
-            "cpu_time_ns": queue.cpu_ns,
-            "cpu_intensive": queue.cpu_intensive,
-            "cm_wakeup": queue.cm_wakeups,
-            "mayday": queue.mayday,
-            "rescued": queue.rescued,
-            "enqueue_timed": queue.enqueue_timed,
-            "enqueue_p50_ns": queue.enqueue_p50_ns,
-            "enqueue_p99_ns": queue.enqueue_p99_ns,
-            "times": queue.times,
-            "waiting": queue.room.map(|(waiting, _)| waiting),
-            "max_waiting": queue.room.map(|(_, most)| most),
-            "refused": queue.refused,
-            "stolen": queue.stolen,
-            "waiter_runs": queue.waiter_runs,
-            "wakeups": queue.wakeups,
-            "lock_waits": queue.lock_waits,
-        });
-        text += &line.to_string();
-        text.push('\n');
+        text += &super::json(&line(queue, state.at_ns)?)?;
     }
-    text
+    Ok(text)
 }
 
 #[cfg(test)]

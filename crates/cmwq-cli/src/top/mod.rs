@@ -40,6 +40,20 @@ Examples:
 A pod (a group of CPUs with a common worker pool) is green while it has free CPUs, yellow when all are taken, and red when work waits as \
 well. A workqueue whose scope is shown with = before it has the scope default; the name is what default means now.
 
+Columns:
+  items/s         items started
+  infl            items started and not completed
+  wait            items queued and not started; with a bound on them (max_waiting)
+                  as 12/100, red when the workqueue is full
+  CPU%            CPU time of its items: 100 is one CPU
+  wait p99        99 of 100 sampled items waited no longer than this for their start
+  run p99         and ran no longer; both since the workqueue was made
+  refu/s          attempts to queue that found the workqueue full
+  enq p99         how long a call of queue() took
+  steal           items that workers of another pod ran, each second
+
+So a handler is slow if its run p99 is long; its items wait for a place or a CPU if its wait p99 is.
+
 Keys:
   up, down, k, j  select a workqueue
   s               sort by the next column

@@ -68,6 +68,9 @@ pub(super) struct Row {
     pub(super) items_per_s: f64,
     pub(super) in_flight: u64,
     pub(super) waiting: usize,
+    /// The bound on what waits, if there is one.
+    pub(super) max_waiting: Option<usize>,
+    pub(super) refused_per_s: f64,
     pub(super) cpu_percent: f64,
     /// 99 of 100 sampled items waited no longer, and ran no longer.
     pub(super) wait_p99_ns: Option<u64>,
@@ -89,11 +92,12 @@ pub(super) struct Item {
 /// A queue's rates between samples.
 #[derive(Default)]
 struct Seen {
-    /// At the last sample: items started, CPU time, items stolen.
-    counts: [u64; 3],
+    /// At the last sample: items started, CPU time, items stolen, attempts refused.
+    counts: [u64; 4],
     items_per_s: VecDeque<f64>,
     cpu_percent: f64,
     helps_per_s: f64,
+    refused_per_s: f64,
 }
 
 pub(super) struct Model {
@@ -179,7 +183,7 @@ impl Model {
         let seconds = before_ns.map(|before| state.at_ns.saturating_sub(before) as f64 / 1e9);
         for queue in state.engines.iter().flat_map(|engine| &engine.queues) {
             let seen = self.seen.entry(queue.serial).or_default();
-            let counts = [queue.started, queue.cpu_ns, queue.stolen];
+            let counts = [queue.started, queue.cpu_ns, queue.stolen, queue.refused];
             // A queue that was not there began with nothing.
             let before = std::mem::replace(&mut seen.counts, counts);
             let Some(seconds) = seconds else {
@@ -195,6 +199,7 @@ impl Model {
             }
             seen.cpu_percent = rate(1) / 1e7;
             seen.helps_per_s = rate(2);
+            seen.refused_per_s = rate(3);
         }
         self.show(state);
     }
@@ -287,7 +292,12 @@ impl Model {
             scope: scope.map_or_else(|| "-".to_owned(), |scope| short_scope(scope)),
             items_per_s: seen.items_per_s.back().copied().unwrap_or(0.0),
             in_flight,
-            waiting: active.saturating_sub(running) + inactive,
+            waiting: match queue.room {
+                Some((waiting, _)) => waiting,
+                None => active.saturating_sub(running) + inactive,
+            },
+            max_waiting: queue.room.map(|(_, most)| most),
+            refused_per_s: seen.refused_per_s,
             cpu_percent: seen.cpu_percent,
             wait_p99_ns: queue.times.wait_p99_ns,
             run_p99_ns: queue.times.run_p99_ns,

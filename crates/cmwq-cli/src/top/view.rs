@@ -9,7 +9,7 @@ use ratatui::widgets::{Block, Cell, Paragraph, Row, Table};
 
 use cmwq_control::protocol::Pool;
 
-use super::model::{Item, Model};
+use super::model::{self, Item, Model};
 use crate::control::latency;
 use crate::output::end_in_columns;
 
@@ -18,9 +18,11 @@ const PODS_LINES: u16 = 5;
 /// Lines for the items, with the frame.
 const ITEMS_LINES: u16 = 6;
 /// The columns of the workqueues: their least widths, and which are left out first where the terminal is narrow.
-const WIDTHS: [u16; 12] = [8, 9, 12, 7, 4, 5, 4, 8, 7, 7, 5, 8];
+const WIDTHS: [u16; 13] = [8, 9, 12, 7, 4, 9, 4, 8, 7, 6, 7, 5, 8];
 const NAME: usize = 0;
-const FIRST_TO_GO: [usize; 11] = [11, 10, 9, 1, 2, 6, 4, 5, 8, 7, 3];
+const WAITING: usize = 5;
+const REFUSED: usize = 9;
+const FIRST_TO_GO: [usize; 12] = [12, 11, 10, 1, 2, 6, 4, 9, 5, 8, 7, 3];
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
@@ -194,11 +196,22 @@ fn sparkline(history: &[u64]) -> String {
     history.iter().map(bar).collect()
 }
 
-/// Which columns have room in a line, with a blank between two.
-fn columns(room: u16) -> Vec<usize> {
-    let mut columns: Vec<usize> = (0..WIDTHS.len()).collect();
+/// Without bounds there is none to be shown behind what waits.
+fn width(column: usize, bounded: bool) -> u16 {
+    match column {
+        WAITING if !bounded => 5,
+        column => WIDTHS[column],
+    }
+}
+
+/// Which columns have room in a line, with a blank between two. Nothing is refused where nothing
+/// is bounded.
+fn columns(room: u16, bounded: bool) -> Vec<usize> {
+    let mut columns: Vec<usize> = (0..WIDTHS.len())
+        .filter(|&at| bounded || at != REFUSED)
+        .collect();
     for gone in FIRST_TO_GO {
-        let taken: u16 = columns.iter().map(|&at| WIDTHS[at] + 1).sum();
+        let taken: u16 = columns.iter().map(|&at| width(at, bounded) + 1).sum();
         if taken <= room + 1 {
             break;
         }
@@ -214,6 +227,30 @@ fn kept<'c>(columns: &[usize], cells: [Cell<'c>; WIDTHS.len()]) -> Vec<Cell<'c>>
     kept.map(|(_, cell)| cell).collect()
 }
 
+fn number(text: String) -> Cell<'static> {
+    Cell::from(Line::from(text).right_aligned())
+}
+
+/// What waits, and the bound on it; red when the queue is full.
+fn waiting(row: &model::Row) -> Cell<'static> {
+    let waiting = short(row.waiting as f64);
+    let Some(most) = row.max_waiting else {
+        return number(waiting);
+    };
+    let cell = number(format!("{waiting}/{}", short(most as f64)));
+    match row.waiting >= most {
+        true => cell.style(Style::new().fg(Color::Red)),
+        false => cell,
+    }
+}
+
+fn refused(row: &model::Row) -> String {
+    match row.max_waiting {
+        Some(_) => short(row.refused_per_s),
+        None => "-".to_owned(),
+    }
+}
+
 fn draw_queues(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let rows = model.rows();
     let (filter, typing) = model.filter();
@@ -225,7 +262,8 @@ fn draw_queues(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let trend = Style::new()
         .fg(Color::Cyan)
         .remove_modifier(Modifier::REVERSED);
-    let columns = columns(area.width.saturating_sub(2));
+    let bounded = rows.iter().any(|row| row.max_waiting.is_some());
+    let columns = columns(area.width.saturating_sub(2), bounded);
     let room = area.height.saturating_sub(3) as usize;
     // The selected one is always in sight.
     let first = (model.selected() + 1).saturating_sub(room);
@@ -240,17 +278,17 @@ fn draw_queues(frame: &mut Frame<'_>, area: Rect, model: &Model) {
             } else {
                 Style::new()
             };
-            let number = |text: String| Cell::from(Line::from(text).right_aligned());
             let cells = [
                 Cell::from(row.key.clone()),
                 Cell::from(row.kind.clone()),
                 Cell::from(row.scope.clone()),
                 number(short(row.items_per_s)),
                 number(short(row.in_flight as f64)),
-                number(short(row.waiting as f64)),
+                waiting(row),
                 number(short(row.cpu_percent)),
                 number(latency(row.wait_p99_ns)),
                 number(latency(row.run_p99_ns)),
+                number(refused(row)),
                 number(latency(row.p99_ns)),
                 number(short(row.helps_per_s)),
                 Cell::from(sparkline(&row.history)).style(trend),
@@ -268,6 +306,7 @@ fn draw_queues(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         head("CPU%"),
         head("wait p99"),
         head("run p99"),
+        head("refu/s"),
         head("enq p99"),
         head("steal"),
         Cell::from("trend"),
@@ -275,12 +314,24 @@ fn draw_queues(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let header = Row::new(kept(&columns, header)).style(Style::new().add_modifier(Modifier::BOLD));
     let widths = columns.iter().map(|&at| match at {
         NAME => Constraint::Min(WIDTHS[NAME]),
-        at => Constraint::Length(WIDTHS[at]),
+        at => Constraint::Length(width(at, bounded)),
     });
     let table = Table::new(shown, widths)
         .header(header)
         .block(Block::bordered().title(title));
     frame.render_widget(table, area);
+}
+
+/// `server::handle (src/main.rs:42)` of `server::handle::{{closure}} (src/main.rs:42)`: the place
+/// says which closure it is, and there is little room.
+fn without_closures(function: &str) -> String {
+    let is_placed = function.ends_with(')');
+    let shorter = function.replace("::{{closure}}", "");
+    if is_placed && !shorter.starts_with(' ') {
+        shorter
+    } else {
+        function.to_owned()
+    }
 }
 
 fn items(title: &'static str, items: &[Item], room: usize, width: usize) -> Paragraph<'static> {
@@ -292,7 +343,8 @@ fn items(title: &'static str, items: &[Item], room: usize, width: usize) -> Para
             // The end of a long name says most: the closure, its file and its line.
             let queue = format!(" {} ", item.queue);
             let left = width.saturating_sub(7 + queue.chars().count());
-            let kept = queue + end_in_columns(&item.function, left).trim_end();
+            let function = without_closures(&item.function);
+            let kept = queue + end_in_columns(&function, left).trim_end();
             Line::from(vec![
                 Span::styled(time, Style::new().fg(age_colour(item.for_ns))),
                 Span::raw(kept),

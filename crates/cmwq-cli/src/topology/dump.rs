@@ -50,37 +50,56 @@ pub(super) fn scope(view: &View, scope: AffinityScope, columns: usize) -> String
     let cpus = cpus.map(|(pod, cpus)| (CpuSet::from_iter([pod]), cpus));
     let fields = [
         ("  nr_pods  ", vec![pods.pods().len().to_string()]),
-        ("  pod_cpus ", map(cpus, "CPU", view.full)),
+        ("  pod_cpus ", map(cpus, view.full)),
         ("  pod_node ", nodes.collect()),
-        ("  cpu_pod  ", map(of_cpus, "pod", view.full)),
+        ("  cpu_pod  ", map(of_cpus, view.full)),
     ];
     let fields = fields.map(|(label, items)| field(label, &items, columns));
     format!("{name}{mark}\n{}", fields.concat())
 }
 
-/// A stretch of so many neighbours that are each mapped to one number, all by the same distance, is written as one.
+/// A stretch of at least so many regular items is written as its first two and its last one.
 const STRETCH: usize = 16;
 
-/// A map of numbers to numbers, item by item; in full, or with such stretches.
-fn map(items: impl Iterator<Item = (CpuSet, CpuSet)>, what: &str, full: bool) -> Vec<String> {
-    let items: Vec<(CpuSet, CpuSet)> = items.collect();
-    let one = |set: &CpuSet| (set.len() == 1).then(|| set.first()).flatten();
-    let step = |item: &(CpuSet, CpuSet)| Some((one(&item.0)?, one(&item.1)?));
-    let follows = |a: &(CpuSet, CpuSet), b: &(CpuSet, CpuSet)| match (step(a), step(b)) {
-        (Some((from, to)), Some(next)) => next == (from + 1, to + 1),
-        _ => false,
+/// By how much each number of `a` must grow to make `b`, if there is such a number.
+fn step(a: &CpuSet, b: &CpuSet) -> Option<usize> {
+    let step = b.first()?.checked_sub(a.first()?)?;
+    a.iter()
+        .map(|number| number + step)
+        .eq(b.iter())
+        .then_some(step)
+}
+
+/// How many items from the first on are regular: on both sides, each is as far from the one before it as the second from the first.
+fn regular(items: &[(CpuSet, CpuSet)]) -> usize {
+    let steps = |pair: &[(CpuSet, CpuSet)]| {
+        Some((step(&pair[0].0, &pair[1].0)?, step(&pair[0].1, &pair[1].1)?))
     };
+    let mut pairs = items.windows(2).map(steps);
+    let Some(first) = pairs.next().flatten() else {
+        return items.len().min(1);
+    };
+    2 + pairs.take_while(|steps| *steps == Some(first)).count()
+}
+
+/// A map of numbers to numbers, item by item; in full, or without the middle of such stretches.
+fn map(items: impl Iterator<Item = (CpuSet, CpuSet)>, full: bool) -> Vec<String> {
+    let items: Vec<(CpuSet, CpuSet)> = items.collect();
+    let text = |(from, to): &(CpuSet, CpuSet)| format!("[{from}]={to}");
+    let mut left = &items[..];
     let mut out = Vec::new();
-    for stretch in items.chunk_by(follows) {
+    while !left.is_empty() {
+        let (stretch, behind) = left.split_at(regular(left));
         if full || stretch.len() < STRETCH {
-            out.extend(stretch.iter().map(|(from, to)| format!("[{from}]={to}")));
+            // Its last item may begin another stretch.
+            let taken = (stretch.len() - 1).max(1);
+            out.extend(stretch[..taken].iter().map(text));
+            left = &left[taken..];
         } else {
-            let all = |side: fn(&(CpuSet, CpuSet)) -> &CpuSet| {
-                let sets = stretch.iter().map(side);
-                sets.fold(CpuSet::new(), |all, set| all.union(set))
-            };
-            let (from, to) = (all(|item| &item.0), all(|item| &item.1));
-            out.push(format!("[{from}]={to}, one {what} each"));
+            out.extend(stretch[..2].iter().map(text));
+            out.push("…".to_owned());
+            out.extend(stretch.last().map(text));
+            left = behind;
         }
     }
     out

@@ -126,19 +126,28 @@ fn every_json_is_lines_of_one_value_each() {
 fn a_large_machine_takes_a_screen_and_full_writes_everything_out() {
     let machine = ["topology", "--synthetic", "pack:2 l3:8 core:8 pu:1"];
     let short = said(&mut cmwq(&machine));
-    assert!(short.lines().count() < 60, "{short}");
-    let cpu = "CPU\n  nr_pods  128\n  pod_cpus [0-127]=0-127, one CPU each\n  pod_node [0-127]=0\n  cpu_pod  [0-127]=0-127, one pod each\n";
+    assert!(short.lines().count() < 56, "{short}");
+    let cpu = "CPU\n  nr_pods  128\n  pod_cpus [0]=0 [1]=1 … [127]=127\n  pod_node [0-127]=0\n  cpu_pod  [0]=0 [1]=1 … [127]=127\n";
     assert!(short.contains(cpu), "{short}");
+    // Hardware threads, with neighbouring numbers.
+    let threads = said(&mut cmwq(&[
+        "topology",
+        "--synthetic",
+        "pack:2 l3:8 core:4 pu:2",
+    ]));
+    assert!(threads.lines().count() < 56, "{threads}");
+    let smt = "SMT\n  nr_pods  64\n  pod_cpus [0]=0-1 [1]=2-3 … [63]=126-127\n  pod_node [0-63]=0\n  cpu_pod  [0-1]=0 [2-3]=1 … [126-127]=63\n";
+    assert!(threads.contains(smt), "{threads}");
     let full = said(cmwq(&machine).arg("--full"));
     assert!(full.contains(" [126]=126 [127]=127\n"), "{full}");
     assert!(!full.contains("more like it"), "{full}");
     // What is no stretch is written out in both.
-    let pairs = said(&mut cmwq(&[
+    let few = said(&mut cmwq(&[
         "topology",
         "--synthetic",
-        "core:40 pu:2",
+        "core:9 pu:2",
         "--scope",
         "smt",
     ]));
-    assert!(pairs.contains(" [39]=78-79\n"), "{pairs}");
+    assert!(few.contains(" [7]=14-15 [8]=16-17\n"), "{few}");
 }

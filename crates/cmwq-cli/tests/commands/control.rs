@@ -118,16 +118,16 @@ fn dump_has_the_kernels_sections_and_the_maps_fit() {
 }
 
 #[test]
-fn the_timestamp_of_a_monitor_is_the_time_since_the_machine_started() {
+fn at_ns_of_a_monitor_is_the_time_since_the_machine_started() {
     let served = serve();
     let now = || rustix::time::clock_gettime(rustix::time::ClockId::Monotonic).tv_sec as f64;
     let before = now();
     let json = served.ok(&["monitor", "-p", "PID", "-i", "0", "--format", "json", "io"]);
     let line: Value = serde_json::from_str(&json).expect("one line");
-    let at = line["timestamp"].as_f64().expect("seconds");
+    let at = line["at_ns"].as_u64().expect("a whole number") as f64 / 1e9;
     assert!((before..=now() + 1.0).contains(&at), "{at}");
     let help = served.ok(&["monitor", "--help"]);
-    assert!(help.contains("a timestamp: seconds"), "{help}");
+    assert!(help.contains("at_ns, the time in nanoseconds"), "{help}");
 }
 
 #[test]
@@ -178,9 +178,18 @@ fn monitor_has_the_kernels_columns() {
     let json = served.ok(&["monitor", "-p", "PID", "-i", "0", "--format", "json", "io"]);
     let line: Value = serde_json::from_str(json.trim_end()).expect("one line of JSON");
     assert_eq!(
-        (&line["started"], &line["unbound"], &line["mem_reclaim"]),
-        (&10.into(), &true.into(), &true.into())
+        (&line["started"], &line["kind"], line["rescuer"].is_array()),
+        (&10.into(), &"unbound".into(), true)
     );
+    let dump: Value =
+        serde_json::from_str(&served.ok(&["dump", "-p", "PID", "--format", "json"])).expect("JSON");
+    let queues = dump["engines"][0]["queues"].as_array().expect("a list");
+    let io = queues.iter().find(|queue| queue["key"] == "io");
+    let io = io.expect("its object");
+    for name in line.as_object().expect("an object").keys() {
+        let is_there = name == "at_ns" || io.get(name).is_some();
+        assert!(is_there, "dump has no {name}: {io}");
+    }
     for bad in [["-i", "-1"], ["-i", "x"]] {
         assert!(
             served

@@ -197,6 +197,7 @@ fn perform(program: &Program, topology: Topology, state: &Arc<State>) {
         &Settings {
             seed: program.seed,
             queues: program.queues,
+            has_bounded: program.has_bounded,
             threads_are_short: program.faults.refuse_ppm > 0,
             cpus_change: program.cpus_change,
             cpus_stay: program.conserves(),
@@ -461,6 +462,9 @@ fn come_to_rest(program: &Program, world: &Arc<World>, state: &State) {
             item.flush();
         }
         queue.wq.flush().expect("not from an item of the queue");
+    }
+    if let Some(bounded) = &world.bounded {
+        bounded.check_at_rest();
     }
     for which in 0..world.queue_count() {
         world.queue(which).check_values(&state.known.broken);

@@ -174,6 +174,8 @@ pub struct Program {
     pub forks: bool,
     /// The process has a CPU quota, which changes, and the limit on running workers does.
     pub has_quota: bool,
+    /// There is a queue with a bound on what waits.
+    pub has_bounded: bool,
     /// How many issuers there are.
     pub issuers: usize,
     /// How many queues the issuers share.
@@ -239,6 +241,12 @@ impl Program {
             (favours && apart.below(3) > 0)
                 .then(|| favoured[apart.below(favoured.len() as u64) as usize])
         });
+        // Drawn apart, too.
+        let mut apart = Random::new(seed.wrapping_mul(0xd6e8_feb8_6659_fd93) ^ 0xb0d0);
+        let has_bounded = apart.below(8) == 0;
+        replace_some(&mut ops, || {
+            (has_bounded && apart.below(3) > 0).then_some(Kind::Bounded)
+        });
         let mut faults = draw_faults(allowed, &mut random);
         if (churns || favours) && allowed.has("lag") {
             faults.lag_ppm = [0, 0, 50_000, 200_000][apart.below(4) as usize];
@@ -258,6 +266,7 @@ impl Program {
             cpus_change,
             forks,
             has_quota,
+            has_bounded,
             issuers,
             queues,
             idle_timeout_ms,

@@ -16,9 +16,15 @@ use std::time::Duration;
 
 /// How often a waker was called, and how often it was registered at most.
 #[derive(Default)]
-struct Wakes {
+pub(crate) struct Wakes {
     calls: AtomicUsize,
     polls: AtomicUsize,
+}
+
+impl Wakes {
+    pub(crate) fn calls(&self) -> usize {
+        self.calls.load(SeqCst)
+    }
 }
 
 impl Wake for Wakes {

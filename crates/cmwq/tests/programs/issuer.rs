@@ -113,6 +113,7 @@ impl Issuer {
             Kind::Steady => self.steady(),
             Kind::Batch => self.batch(&queue),
             Kind::Completions => self.completions(&queue),
+            Kind::Bounded => self.bounded(),
             Kind::CpuLimit => self.change_cpu_limit(),
             Kind::Churn => {
                 drop(queue);

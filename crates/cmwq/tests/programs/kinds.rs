@@ -55,9 +55,12 @@ pub enum Kind {
     CpuLimit,
     /// Has pools go and others come, or queues, cancels, moves and flushes one item again and again.
     Churn,
+    /// Tries, waits or awaits room on the queue with a bound, gives up, or changes the bound.
+    Bounded,
 }
 
-/// How often each is drawn, beside the others. [`Kind::CpuLimit`] and [`Kind::Churn`] are drawn apart: most programs have none.
+/// How often each is drawn, beside the others. [`Kind::CpuLimit`], [`Kind::Churn`] and
+/// [`Kind::Bounded`] are drawn apart: most programs have none.
 pub(crate) const KINDS: [(Kind, u64); 24] = [
     (Kind::QueueItem, 300),
     (Kind::Spawn, 220),

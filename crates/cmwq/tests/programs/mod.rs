@@ -11,11 +11,12 @@
 //! where it has any, on no thread that does something else if it is for workers only, and near the node that was named; a value of which items
 //! are fields is kept by pending instances and by nothing else; as many items as a raised limit says are active at the same time, and what becomes active after
 //! it was lowered keeps to it; an item that queues itself does not escape from a cancel that waits; no timer fires before its time; a drain refuses what other
-//! threads queue; a rescuer runs its own queue's items only.
+//! threads queue; a rescuer runs its own queue's items only; a queue with a bound has no more items that wait, refuses none while there is room, and loses no room.
 #![allow(dead_code, unused_imports, reason = "each of the two uses a part")]
 
 mod batches;
 mod bodies;
+mod bounded;
 mod completions;
 mod disabled;
 mod embedded;
@@ -34,6 +35,7 @@ mod world;
 
 use super::{broken, library, os, random};
 
+pub(crate) use bounded::Bounded;
 pub(crate) use broken::Broken;
 pub(crate) use forked::BeforeFork;
 pub(crate) use issuer::Issuer;

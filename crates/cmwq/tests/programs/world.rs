@@ -1,5 +1,6 @@
 //! Queues of every kind, with what the oracles know of them, and the world that they make up.
 
+use super::bounded::{Bounded, Counts};
 use super::completions::Cq;
 use super::grouped::Grouped;
 use super::items::{Class, Item};
@@ -133,13 +134,16 @@ impl Ledger {
 pub(crate) struct Known {
     pub(crate) ledgers: Arc<Mutex<Vec<Ledger>>>,
     pub(crate) waiting: Arc<Waiting>,
+    pub(crate) bounded: Arc<Counts>,
     pub(crate) broken: Arc<Broken>,
 }
 
 impl Known {
     /// What is not settled.
     pub(crate) fn open(&self) -> String {
-        lock(&self.ledgers).iter().map(Ledger::open).collect()
+        let ledgers = lock(&self.ledgers);
+        let open = ledgers.iter().map(Ledger::open);
+        open.chain([self.bounded.open()]).collect()
     }
 }
 
@@ -148,6 +152,8 @@ pub(crate) struct Settings {
     pub(crate) seed: u64,
     /// How many queues the issuers share.
     pub(crate) queues: usize,
+    /// There is a queue with a bound.
+    pub(crate) has_bounded: bool,
     /// A thread cannot be had at times.
     pub(crate) threads_are_short: bool,
     /// CPUs may go and come back.
@@ -199,6 +205,8 @@ pub(crate) struct World {
     recording: Option<Mutex<Option<Recording>>>,
     /// A completion queue that all issuers own.
     pub(crate) shared: Cq,
+    /// A queue with a bound on what waits.
+    pub(crate) bounded: Option<Bounded>,
     pub(crate) ledgers: Arc<Mutex<Vec<Ledger>>>,
     made: AtomicU64,
 }
@@ -234,6 +242,10 @@ impl World {
                 waiting: known.waiting.clone(),
                 broken: known.broken.clone(),
                 shared: Cq::new(None),
+                bounded: settings.has_bounded.then(|| {
+                    let mut apart = Random::new(settings.seed ^ 0xb0d0);
+                    Bounded::new(engine, &mut apart, &known.bounded, &known.broken)
+                }),
                 cpus_change: settings.cpus_change,
                 cpus_stay: settings.cpus_stay,
                 made: AtomicU64::new(settings.queues as u64),
@@ -336,7 +348,8 @@ impl World {
 
     pub(crate) fn is_settled(&self) -> bool {
         let steady = self.steady.iter().all(|steady| steady.shots.is_settled());
-        steady && lock(&self.ledgers).iter().all(Ledger::is_settled)
+        let bounded = self.bounded.as_ref().is_none_or(Bounded::is_settled);
+        steady && bounded && lock(&self.ledgers).iter().all(Ledger::is_settled)
     }
 }
 

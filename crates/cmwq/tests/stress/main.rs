@@ -69,7 +69,9 @@ use cmwq as library;
 use harness::{broken, random};
 
 use harness::{Deadline, engine, eventually, number, seed};
-use programs::{Issuer, KINDS, Kind, Known, Ledger, Random, Settings, World, drain_what_hops};
+use programs::{
+    Bounded, Issuer, KINDS, Kind, Known, Ledger, Random, Settings, World, drain_what_hops,
+};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -89,6 +91,7 @@ fn run(test: &'static str, machine: &str, ops: u64, seed: u64, shortage: Option<
     let settings = Settings {
         seed,
         queues: QUEUES,
+        has_bounded: true,
         threads_are_short: shortage.is_some(),
         cpus_change: true,
         cpus_stay: false,
@@ -132,6 +135,9 @@ fn run(test: &'static str, machine: &str, ops: u64, seed: u64, shortage: Option<
         ledger.check(&known.broken);
     }
     drop(ledgers);
+    if let Some(bounded) = &world.bounded {
+        bounded.check_at_rest();
+    }
     known.broken.none();
     (0..QUEUES).for_each(|which| world.queue(which).check_values(&known.broken));
     known.broken.none();
@@ -156,7 +162,9 @@ fn kinds() -> Vec<(Kind, u64)> {
         Kind::Completions => (kind, 20),
         _ => (kind, weight),
     });
-    weights.chain([(Kind::CpuLimit, 4)]).collect()
+    weights
+        .chain([(Kind::CpuLimit, 4), (Kind::Bounded, 60)])
+        .collect()
 }
 
 /// Waits until the world is quiescent: all queues at the same time, since items queue on other queues.
@@ -164,6 +172,7 @@ fn settle(world: &World) {
     let state = || {
         let ledgers = programs::lock(&world.ledgers);
         let settled = world.steady.iter().all(|steady| steady.shots.is_settled())
+            && world.bounded.as_ref().is_none_or(Bounded::is_settled)
             && ledgers.iter().all(Ledger::is_settled);
         let state: Vec<_> = ledgers.iter().map(Ledger::state).collect();
         (settled, state)

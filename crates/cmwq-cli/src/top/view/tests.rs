@@ -158,6 +158,58 @@ fn everything_is_there_at_80_by_24() {
 }
 
 #[test]
+fn an_item_is_shown_by_its_handler_and_place() {
+    let mut state = state(4);
+    let run = &mut state.engines[0].pools[0].runs[0];
+    run.function = "svc::handle::{{closure}}::{{closure}} (src/main.rs:42)".to_owned();
+    let mut model = Model::new();
+    model.look(state);
+    let line = line_with(&screen(&model, 80, 24), "48ms fast");
+    assert!(line.contains("handle (src/main.rs:42)"), "{line}");
+    for other in ["{{closure}}", "libc.so.6+0x12"] {
+        assert_eq!(without_closures(other), other);
+    }
+}
+
+#[test]
+fn a_full_workqueue_shows_its_bound_and_what_it_refuses() {
+    let bounded = |seconds: u64, waiting: usize| {
+        let mut state = state(seconds);
+        let fast = &mut state.engines[0].queues[1];
+        (fast.room, fast.refused) = (Some((waiting, 100)), 7 * seconds);
+        state
+    };
+    for width in [80, 200] {
+        let mut model = Model::new();
+        (1..4).for_each(|seconds| model.look(bounded(seconds, 100)));
+        let shown = screen(&model, width, 24);
+        assert!(line_with(&shown, "run p99").contains("refu/s"), "{shown}");
+        let row: Vec<String> = line_with(&shown, "=cache_shard")
+            .replace('│', " ")
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect();
+        let has = |word: &str| row.iter().any(|found| found == word);
+        assert!(has("100/100") && has("7"), "{row:?}");
+        let other = line_with(&shown, " numa ");
+        assert!(other.contains(" 42 "), "no bound: {other}");
+    }
+    let red = |model: &Model| {
+        let mut terminal = Terminal::new(TestBackend::new(80, 24)).expect("no device");
+        terminal
+            .draw(|frame| draw(frame, model))
+            .expect("no device");
+        let cells = terminal.backend().buffer().content();
+        cells.iter().filter(|cell| cell.fg == Color::Red).count()
+    };
+    let mut model = Model::new();
+    model.look(bounded(1, 100));
+    let full = red(&model);
+    model.show(bounded(1, 99));
+    assert!(full > red(&model), "only a full one is red");
+}
+
+#[test]
 fn a_small_or_a_large_screen_is_no_reason_to_fail() {
     let model = model();
     for (width, height) in [(1, 1), (10, 5), (40, 10), (79, 23), (300, 100)] {

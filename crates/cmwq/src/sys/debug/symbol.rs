@@ -2,7 +2,7 @@
 
 use super::elf::{self, Mapped};
 use super::names;
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, CString, c_void};
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -17,6 +17,66 @@ static FOUND: Mutex<Vec<(usize, Option<String>)>> = Mutex::new(Vec::new());
 /// How many names are kept.
 const MOST_FOUND: usize = 1024;
 
+/// Whether the Rust compiler has made this name: it says less than the closure's type and place, and ends in a hash.
+fn is_of_rust(name: &str) -> bool {
+    let hash =
+        |end: &str| end.len() == 17 && end.bytes().all(|b| b == b'E' || b.is_ascii_hexdigit());
+    let legacy = name
+        .strip_prefix("_ZN")
+        .and_then(|rest| rest.rsplit_once("17h"));
+    name.starts_with("_R") || legacy.is_some_and(|(_, end)| hash(end))
+}
+
+/// What stands before and behind the type of a function in the names of the items of `cmwq.hpp`.
+const OF_CPP: [(&str, &str); 4] = [
+    (
+        "cmwq::detail::one_shot<cmwq::detail::promised<",
+        "> >::run(cmwq_work*)",
+    ),
+    ("cmwq::detail::one_shot<", ">::run(cmwq_work*)"),
+    ("cmwq::scope_items::entry<", ">::run(cmwq_work*)"),
+    ("void cmwq::work::run<", ">(cmwq_work*)"),
+];
+
+/// A name of C++ as its source has it, if the program has the library that can tell. An item of `cmwq.hpp` has the name of its
+/// function.
+fn demangled(symbol: String) -> String {
+    type Demangle = unsafe extern "C" fn(
+        *const libc::c_char,
+        *mut libc::c_char,
+        *mut libc::size_t,
+        *mut libc::c_int,
+    ) -> *mut libc::c_char;
+    let (true, Ok(mangled)) = (symbol.starts_with("_Z"), CString::new(symbol.as_str())) else {
+        return symbol;
+    };
+    // SAFETY: the name ends with 0.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__cxa_demangle".as_ptr()) };
+    if found.is_null() {
+        return symbol;
+    }
+    // SAFETY: the C++ ABI fixes the function's type.
+    let demangle = unsafe { std::mem::transmute::<*mut c_void, Demangle>(found) };
+    let (none, nothing) = (std::ptr::null_mut(), std::ptr::null_mut());
+    let mut status = 0;
+    // SAFETY: a name that ends with 0; without a buffer it allocates the answer, which is null or ends with 0.
+    let text = unsafe { demangle(mangled.as_ptr(), none, nothing, &mut status) };
+    if text.is_null() {
+        return symbol;
+    }
+    // SAFETY: as above.
+    let name = unsafe { CStr::from_ptr(text) }
+        .to_string_lossy()
+        .into_owned();
+    // SAFETY: it came from malloc, and is used no more.
+    unsafe { libc::free(text.cast()) };
+    let of_item = OF_CPP.iter().find_map(|(before, behind)| {
+        let rest = name.strip_prefix(before)?.strip_suffix(behind)?;
+        Some(rest.trim_end().to_owned())
+    });
+    of_item.unwrap_or(name)
+}
+
 /// The symbol of a function that its file does not export, from the file itself. A name that the Rust compiler has made is none.
 fn local_symbol(address: usize, base: usize) -> Option<String> {
     // In the child of a fork, a thread of the parent may hold the lock for ever.
@@ -27,7 +87,8 @@ fn local_symbol(address: usize, base: usize) -> Option<String> {
     }
     let path = mapped_file(address)?;
     let name = elf::function_at(&Mapped { path, base }, address)
-        .filter(|name| !name.starts_with("_R") && !name.starts_with("_ZN"));
+        .filter(|name| !is_of_rust(name))
+        .map(demangled);
     if let Some(mut found) = found.filter(|found| found.len() < MOST_FOUND) {
         found.push((address, name.clone()));
     }
@@ -67,7 +128,7 @@ fn code_at(address: usize) -> String {
         (found && !text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy())
     };
     if let Some(symbol) = text(info.dli_sname).filter(|_| info.dli_saddr.addr() == address) {
-        return symbol.into_owned();
+        return demangled(symbol.into_owned());
     }
     let base = info.dli_fbase.addr();
     if let Some(symbol) = found.then(|| local_symbol(address, base)).flatten() {
@@ -84,7 +145,24 @@ fn code_at(address: usize) -> String {
 
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
-    use super::name_of;
+    use super::{is_of_rust, name_of};
+
+    #[test]
+    fn names_of_rust_are_told_from_names_of_cpp() {
+        for name in [
+            "_RNvCs1234_7mycrate3foo",
+            "_ZN4core3fmt9Formatter3pad17h0123456789abcdefE",
+        ] {
+            assert!(is_of_rust(name), "{name}");
+        }
+        for name in [
+            "main",
+            "_ZL11slow_reporti",
+            "_ZN4cmwq6detail8one_shotIZ4mainEUlvE_E3runEP9cmwq_work",
+        ] {
+            assert!(!is_of_rust(name), "{name}");
+        }
+    }
 
     #[test]
     fn an_exported_function_has_its_name_and_another_its_place() {
