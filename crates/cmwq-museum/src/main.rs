@@ -87,6 +87,15 @@ fn main() -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
+    if let [option, seeds] = wanted.get(..2).unwrap_or_default()
+        && option == "--unchanged"
+    {
+        let Ok(seeds) = seeds.parse() else {
+            eprintln!("cmwq-museum: --unchanged: {seeds:?} is no number of seeds");
+            return ExitCode::from(2);
+        };
+        return unchanged(&Runner::new(), seeds);
+    }
     if let Some(unknown) = wanted
         .iter()
         .find(|name| pieces::all().all(|p| p.name != **name))
@@ -148,6 +157,31 @@ fn main() -> ExitCode {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     }
+}
+
+/// Runs so many seeds without any piece, on both memories.
+fn unchanged(runner: &Runner, seeds: u64) -> ExitCode {
+    for faults in ["all", "all,weak"] {
+        let set = FaultSet::parse(faults).expect("there are such faults");
+        let cases = (0..seeds).map(|seed| Case::new(seed, set));
+        let mut found = None;
+        let ran = runner.run_all(cases, 1, |case, verdict| {
+            if let Verdict::Failed(why) = verdict {
+                found = Some((case.seed, why));
+            }
+            found.is_none()
+        });
+        if let Err(error) = ran {
+            eprintln!("cmwq-museum: {error}");
+            return ExitCode::from(2);
+        }
+        if let Some((seed, why)) = found {
+            println!("without any piece, faults {faults}, seed {seed}: {why}");
+            return ExitCode::FAILURE;
+        }
+    }
+    println!("without any piece: nothing in {seeds} seeds");
+    ExitCode::SUCCESS
 }
 
 /// What is done with each piece.

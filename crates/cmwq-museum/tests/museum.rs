@@ -33,6 +33,14 @@ fn exploration_finds_pieces_within_their_budget() {
     assert_eq!(said.lines().count(), QUICK.len(), "{said}");
 }
 
+/// One piece had let go of a lock whether it was chosen or not, so others seemed to be found that were not.
+#[test]
+fn the_library_is_unchanged_while_no_piece_is_chosen() {
+    let output = museum(&["--unchanged", "500"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+}
+
 #[test]
 fn the_table_has_every_piece_and_when_it_was_found() {
     let table = include_str!("../README.md");

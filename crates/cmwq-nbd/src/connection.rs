@@ -2,14 +2,17 @@
 //!
 //! The reader takes a slot for each request, fills it in, and queues the slot's work item. The item is made once, with the
 //! connection, and queued again for each request that gets its slot. The worker that runs it sends the reply and frees the
-//! slot. Short requests for memory, and sixteen short reads at a time that the page cache answers, take less time than the wake-up of a worker:
-//! the reader carries them out itself, unless it has more of them than it keeps up with. Neither waits for the client: what its
-//! socket does not take is sent by an item of another queue, so that clients that read slowly use up none of what the queue of
-//! the requests allows at a time.
+//! slot. Short requests for memory or the page cache take less time than the wake-up of a worker:
+//! the reader carries them out itself, unless it has more of them than it keeps up with. It does so
+//! too with a request that comes alone, while no other of its client is in work. Neither waits for
+//! the client: what its socket does not take is sent by an item of another queue, so that clients
+//! that read slowly use up none of what the queue of the requests allows at a time.
 //!
 //! With io_uring the item ends when the transfer is submitted, and is queued again when the transfer is done, as dm-crypt's
 //! items are around the disk. A client that reads no replies fills all slots, and then the reader stops reading from it.
 #![forbid(unsafe_code)]
+
+mod reader;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,20 +22,16 @@ use std::thread::{Builder, Scope};
 
 use cmwq::{EmbeddedWork, Work, Workqueue};
 
-use crate::export::{Data, Export, Next, Requests};
+use crate::export::{Data, Export, Next};
 use crate::negotiate::Session;
 use crate::pool::{Buffer, Pool, SLOTS, SMALL};
-use crate::protocol::{Error, Limits, Operation, ReplyHeader, Request, command};
-use crate::reply::{Batch, Client, MAX_BATCH, Payload, Replies, Reply};
+use crate::protocol::{Error, Operation, ReplyHeader, Request, command};
+use crate::reply::{Batch, Client, Payload, Replies, Reply};
 use crate::ring::{Action, Ended, Ring, Transfer};
 use crate::scheduling::block_signals;
 use crate::server::Queues;
 use crate::socket::Input;
-
-/// Requests of at most this length are short.
-const SHORT: u32 = 8 << 10;
-/// So many short requests in a row, without a read that empties the socket, are more than the reader keeps up with.
-const KEEPS_UP: usize = SLOTS;
+use reader::Reader;
 
 /// State shared by the reader and the items of its requests.
 struct Connection {
@@ -93,30 +92,11 @@ pub(crate) fn serve(
         .collect();
     std::thread::scope(|scope| {
         let _in_flight = InFlight::begin(scope, &connection, &items, queue)?;
-        let mut reader = Reader {
-            connection: &connection,
-            limits: connection
-                .export
-                .limits(session.structured, session.block_status),
-            items: &items,
-            queue,
-            carries_out: connection.queues.inline && treats_all_alike(queue),
-            counted: Requests::default(),
-            short: Vec::with_capacity(MAX_BATCH),
-            long: Vec::with_capacity(MAX_BATCH),
-            in_a_row: 0,
-        };
+        let mut reader = Reader::new(&connection, &items, queue);
         let end = reader.read_all(input);
         reader.dispatch();
         end
     })
-}
-
-/// Whether the queue asks for no particular treatment of its items, as for caller-runs joins: otherwise no reader carries out short
-/// requests. Asked once, when a client connects.
-fn treats_all_alike(queue: &Workqueue) -> bool {
-    let attrs = queue.attrs();
-    !attrs.affinity_strict && attrs.cpumask.is_none() && attrs.nice == 0
 }
 
 /// Finishes the requests in flight: dropping it waits for them.
@@ -155,176 +135,6 @@ impl Drop for InFlight<'_> {
     }
 }
 
-struct Reader<'a> {
-    connection: &'a Arc<Connection>,
-    limits: Limits,
-    /// By slot.
-    items: &'a [Work],
-    queue: &'a Workqueue,
-    /// Whether the reader carries out short requests.
-    carries_out: bool,
-    /// Slots of requests that are read, which the reader will carry out.
-    short: Vec<u16>,
-    /// The same of those that it will queue.
-    long: Vec<u16>,
-    /// Short requests that were read since the socket was empty.
-    in_a_row: usize,
-    /// Requests that the export has not counted yet.
-    counted: Requests,
-}
-
-impl Reader<'_> {
-    fn read_all(&mut self, input: &mut Input) -> io::Result<()> {
-        loop {
-            let Some(header) = input.take() else {
-                self.dispatch();
-                match input.fill(self.connection.socket.as_fd()) {
-                    // Between two requests: the client left without `DISCONNECT`.
-                    Err(error)
-                        if error.kind() == io::ErrorKind::UnexpectedEof
-                            && input.available() == 0 =>
-                    {
-                        return Ok(());
-                    }
-                    filled => filled?,
-                }
-                continue;
-            };
-            let Some(request) = Request::parse(&header) else {
-                return Err(io::Error::other("this is not an NBD request"));
-            };
-            if request.command == command::DISCONNECT {
-                return Ok(());
-            }
-            self.read_one(request, input)?;
-        }
-    }
-
-    fn read_one(&mut self, request: Request, input: &mut Input) -> io::Result<()> {
-        let operation = self.limits.check(&request);
-        let fd = self.connection.socket.as_fd();
-        let payload = request.payload();
-        if payload as usize > input.available() {
-            // The rest may take long to arrive.
-            self.dispatch();
-        }
-        let mut buffer = None;
-        match operation {
-            Err(_) => input.discard(fd, payload)?,
-            Ok(Operation::Write { .. }) => {
-                let mut data = self.buffer(payload as usize);
-                input.read(fd, &mut data[..payload as usize])?;
-                buffer = Some(data);
-            }
-            // Short requests take a buffer when they are carried out, so a few buffers are reused.
-            Ok(Operation::Read) if request.length as usize > SMALL => {
-                if self.connection.export.needs_buffer(&Operation::Read) {
-                    buffer = Some(self.buffer(request.length as usize));
-                }
-            }
-            Ok(_) => {}
-        }
-        let slot = self.slot();
-        self.counted.all += 1;
-        *self.connection.job(slot) = Some(Job {
-            request,
-            operation,
-            buffer,
-            batch: Batch::NONE,
-            ended: None,
-        });
-        let is_carried_out = self.is_carried_out(&request, operation, input);
-        let is_long = request.length as usize > SMALL;
-        if !is_carried_out && (is_long || !self.connection.may_batch()) {
-            // In no batch: the others would not be answered before it is done.
-            self.queue(slot);
-            return Ok(());
-        }
-        let parsed = match is_carried_out {
-            true => &mut self.short,
-            false => &mut self.long,
-        };
-        parsed.push(slot);
-        if parsed.len() == MAX_BATCH {
-            self.dispatch();
-        }
-        Ok(())
-    }
-
-    fn slot(&mut self) -> u16 {
-        let pool = &self.connection.pool;
-        pool.try_slot().unwrap_or_else(|| {
-            self.dispatch();
-            pool.slot()
-        })
-    }
-
-    fn buffer(&mut self, length: usize) -> Buffer {
-        if length <= SMALL {
-            return self.connection.pool.small();
-        }
-        self.dispatch();
-        self.connection.pool.large(length)
-    }
-
-    /// Whether the reader carries a request out itself, if it need not wait.
-    fn is_carried_out(
-        &mut self,
-        request: &Request,
-        operation: Result<Operation, Error>,
-        input: &Input,
-    ) -> bool {
-        let is_quick = request.length <= SHORT
-            && (self.connection.may_batch() || matches!(operation, Ok(Operation::Read)));
-        if !self.carries_out || !is_quick {
-            return false;
-        }
-        self.in_a_row = if input.emptied() {
-            0
-        } else {
-            self.in_a_row + 1
-        };
-        self.in_a_row <= KEEPS_UP
-    }
-
-    fn queue(&self, slot: u16) {
-        let queued = self.queue.queue(&self.items[usize::from(slot)]);
-        if !queued.is_accepted() {
-            // The queue is being destroyed: answered here.
-            self.connection.refuse(slot);
-        }
-    }
-
-    /// Queues the requests read so far, and carries out the short ones.
-    fn dispatch(&mut self) {
-        let connection = self.connection;
-        connection.open_batch(&self.long);
-        for &slot in &self.long {
-            self.queue(slot);
-        }
-        self.long.clear();
-        let mut short = std::mem::take(&mut self.short);
-        if !connection.may_batch() {
-            // Of fewer that come together the workers are quicker: they poll for the client's next requests, beside it.
-            let is_full = short.len() == MAX_BATCH;
-            short.retain(|&slot| {
-                let is_read = is_full && connection.read_at_once(slot);
-                if !is_read {
-                    self.queue(slot);
-                }
-                is_read
-            });
-        }
-        self.counted.inline += short.len() as u64;
-        connection.export.count(std::mem::take(&mut self.counted));
-        connection.open_batch(&short);
-        for slot in short.drain(..) {
-            connection.run(slot);
-        }
-        self.short = short;
-    }
-}
-
 impl Connection {
     fn job(&self, slot: u16) -> std::sync::MutexGuard<'_, Option<Job>> {
         self.jobs[usize::from(slot)]
@@ -337,7 +147,7 @@ impl Connection {
         self.export.memory().is_some()
     }
 
-    /// Tries a short read of a file without waiting for the disk. `true`: it is done.
+    /// Tries a read of a file without waiting for the disk. `true`: it is done.
     fn read_at_once(&self, slot: u16) -> bool {
         let mut job = self.job(slot);
         let Some(job) = &mut *job else {

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
 
@@ -31,6 +31,8 @@ pub struct Export {
     /// Requests so far, and how many of them readers carried out.
     requests: CachePadded<AtomicU64>,
     inline: AtomicU64,
+    /// Readers that poll for their client's next request.
+    pollers: AtomicUsize,
 }
 
 /// How many requests an export has had.
@@ -83,6 +85,7 @@ impl Export {
             lost: AtomicBool::new(false),
             requests: CachePadded::default(),
             inline: AtomicU64::new(0),
+            pollers: AtomicUsize::new(0),
         }
     }
 
@@ -105,6 +108,14 @@ impl Export {
         if some.inline > 0 {
             self.inline.fetch_add(some.inline, Ordering::Release);
         }
+    }
+
+    /// Runs `poll`, unless another reader does so: clients and workers need the other CPUs.
+    pub(crate) fn as_poller(&self, poll: impl FnOnce()) {
+        if self.pollers.fetch_add(1, Ordering::Relaxed) == 0 {
+            poll();
+        }
+        self.pollers.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Whether nothing may be changed.
@@ -205,6 +216,11 @@ impl Export {
     /// Reads what is stored, as it is, if that needs no waiting. `true`: it is done, and [`proceed`](Self::proceed) comes next.
     pub(crate) fn read_at_once(&self, request: &Request, buffer: &mut [u8]) -> bool {
         self.store.read_at_once(request.offset, buffer)
+    }
+
+    /// Whether a write hardly waits for the disk.
+    pub(crate) fn writes_into_cache(&self) -> bool {
+        self.store.writes_into_cache()
     }
 
     /// As [`execute`](Self::execute), but stops where it would have to wait for a file. What the page cache answers or takes is done

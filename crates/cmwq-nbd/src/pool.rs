@@ -83,6 +83,11 @@ impl Pool {
         self.lock().slots.pop()
     }
 
+    /// Whether exactly one slot is in use.
+    pub(crate) fn has_one_in_use(&self) -> bool {
+        self.lock().slots.len() == SLOTS - 1
+    }
+
     /// Waits for a free slot.
     pub(crate) fn slot(&self) -> u16 {
         self.wait(|inner| inner.slots.pop())

@@ -24,7 +24,7 @@ use crate::export::Export;
 use crate::inherited::{Inherited, unix_uri};
 use crate::negotiate::negotiate;
 use crate::note::{ClientNotes, LastNote, note};
-use crate::scheduling::do_not_preempt;
+use crate::scheduling::{block_signals, do_not_preempt};
 use crate::socket::Input;
 use crate::store::wait_for_lock;
 
@@ -382,6 +382,8 @@ impl Shared {
                     shared: &shared,
                     number,
                 };
+                // It may write to the store.
+                block_signals();
                 // An optimisation only.
                 let _ = do_not_preempt();
                 shared.serve(socket, number);

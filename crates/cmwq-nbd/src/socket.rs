@@ -4,6 +4,7 @@ use std::io::{self, IoSliceMut};
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
 use crate::store::MemoryStore;
@@ -26,6 +27,13 @@ fn readv(fd: BorrowedFd<'_>, parts: &mut [IoSliceMut<'_>]) -> io::Result<usize> 
             done => return Ok(done?),
         }
     }
+}
+
+/// Whether a read of the socket would not wait.
+pub(crate) fn is_readable(fd: BorrowedFd<'_>) -> bool {
+    let mut one = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    let now = Timespec::default();
+    !matches!(rustix::event::poll(&mut one, Some(&now)), Ok(0))
 }
 
 /// The receiving side: a buffer that is read ahead into.
@@ -241,4 +249,24 @@ fn sendmsg(fd: BorrowedFd<'_>, pieces: &[Piece<'_>], flags: i32) -> io::Result<u
     // SAFETY: a piece is laid out as an iovec, whose memory is borrowed for this long; the call only reads.
     let sent = unsafe { libc::sendmsg(fd.as_raw_fd(), &message, flags | libc::MSG_NOSIGNAL) };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn a_socket_is_readable_with_data_in_it_and_at_its_end() {
+        let (socket, mut other) = UnixStream::pair().unwrap();
+        assert!(!is_readable(socket.as_fd()));
+        other.write_all(&[1]).unwrap();
+        assert!(is_readable(socket.as_fd()));
+        let (socket, other) = UnixStream::pair().unwrap();
+        drop(other);
+        assert!(is_readable(socket.as_fd()));
+    }
 }

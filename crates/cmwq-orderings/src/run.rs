@@ -182,6 +182,16 @@ impl Place {
         explore
     }
 
+    /// Every pair of small programs with a weak memory.
+    fn corpus(&self, seconds: u64, jobs: usize) -> Command {
+        let mut corpus = Command::new(self.kept.join("build/release/cmwq-sim"));
+        corpus
+            .args(["corpus", "--pairs", "--weak", "--runs", "64"])
+            .args(["--seconds", &seconds.to_string()])
+            .args(["--jobs", &jobs.to_string()]);
+        corpus
+    }
+
     /// Runs one model.
     fn model(
         &self,
@@ -248,29 +258,25 @@ impl Place {
             return Ok(outcome);
         }
         if self.explored.contains(&number) {
-            let mut explore = self.explore(limits.seeds, limits.explore, limits.jobs);
-            explore.env("CMWQ_WEAKEN", weaken);
-            let most = Duration::from_secs(limits.explore + 150);
-            let (said, how) = match ended(explore, most)? {
-                Verdict::Passed(said) => (said, None),
-                Verdict::Late => (String::new(), None),
-                Verdict::Failed(said) => {
-                    let line = said.lines().find(|line| line.starts_with("FAILED"));
-                    let how = line.and_then(|line| line.split_once("all,weak: "));
-                    let how = how.map_or(said.clone(), |(_, how)| how.to_owned());
-                    (said, Some(how))
+            for (what, name, number_of) in [
+                (
+                    self.explore(limits.seeds, limits.explore, limits.jobs),
+                    "exploration",
+                    "seeds",
+                ),
+                (
+                    self.corpus(limits.explore, limits.jobs),
+                    "small programs",
+                    "runs of small programs",
+                ),
+            ] {
+                if let Some(how) = self.search_by(what, weaken, number_of, limits, &mut runs)? {
+                    return Ok(Outcome {
+                        by: name.to_owned(),
+                        runs: runs.join(", "),
+                        how,
+                    });
                 }
-            };
-            let seeds = said.split("explored ").nth(1);
-            let seeds = seeds.and_then(|text| text.split(' ').next());
-            let seeds = seeds.map_or_else(|| format!("up to {}", limits.seeds), str::to_owned);
-            runs.push(format!("{seeds} seeds"));
-            if let Some(how) = how {
-                return Ok(Outcome {
-                    by: "exploration".to_owned(),
-                    runs: runs.join(", "),
-                    how,
-                });
             }
         }
         if let Some(outcome) = self.search_models(slow, weaken, limits, &mut runs)? {
@@ -284,6 +290,30 @@ impl Place {
             runs: runs.join(", "),
             how: String::new(),
         })
+    }
+
+    /// Runs one of the simulator's commands; `Some`: how it showed that the ordering is weaker.
+    fn search_by(
+        &self,
+        mut command: Command,
+        weaken: &str,
+        number_of: &str,
+        limits: &Limits,
+        runs: &mut Vec<String>,
+    ) -> io::Result<Option<String>> {
+        command.env("CMWQ_WEAKEN", weaken);
+        let (said, how) = match ended(command, Duration::from_secs(limits.explore + 150))? {
+            Verdict::Passed(said) => (said, None),
+            Verdict::Late => (String::new(), None),
+            Verdict::Failed(said) => {
+                let line = said.lines().find(|line| line.starts_with("FAILED"));
+                let how = line.and_then(|line| line.split_once(": "));
+                let how = how.map_or(said.clone(), |(_, how)| how.to_owned());
+                (said, Some(how))
+            }
+        };
+        runs.push(format!("{} {number_of}", runs_in(&said)));
+        Ok(how)
     }
 
     fn search_models(
@@ -344,6 +374,19 @@ fn mirror(from: &Path, to: &Path, skipped: &[PathBuf], kept: &[PathBuf]) -> io::
         }
     }
     Ok(())
+}
+
+/// How many seeds or runs a command says that it did.
+fn runs_in(said: &str) -> &str {
+    let explored = said
+        .split("explored ")
+        .nth(1)
+        .and_then(|text| text.split(' ').next());
+    let ran = said.lines().find_map(|line| {
+        let (number, rest) = line.split_once(' ')?;
+        rest.starts_with("runs in ").then_some(number)
+    });
+    explored.or(ran).unwrap_or("some")
 }
 
 enum Verdict {

@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     /// Run the programs of two operations only
     #[arg(long, conflicts_with = "protocols")]
     pairs: bool,
-    /// Run only the programs of the five protocols: publishing, cancelling, credits, retiring, caller-runs joins
+    /// Run only the programs of the five protocols: publishing, cancelling, credits, retiring, caller-runs joins; with a --depth above 2 the smallest of each
     #[arg(long)]
     protocols: bool,
     /// How the next thread is chosen: time (as its computing takes), pct (random priorities, with the guarantee that --depth describes) or walk (at random at each step)
@@ -95,7 +95,11 @@ fn tell_operations() -> Result<(), CliError> {
 
 fn programs(arguments: &Arguments) -> Result<Vec<Program>, String> {
     if arguments.protocols {
-        let names = PROTOCOLS.iter().flat_map(|(_, programs)| programs.iter());
+        // The number of runs grows with a power of the program's size.
+        let most = if arguments.depth > 2 { 1 } else { usize::MAX };
+        let names = PROTOCOLS
+            .iter()
+            .flat_map(|(_, programs)| programs.iter().take(most));
         return names.map(|name| Program::named(name)).collect();
     }
     match (arguments.programs.is_empty(), arguments.pairs) {

@@ -6,7 +6,7 @@
 //! in a matrix (`cmwq sim --matrix`).
 #![forbid(unsafe_code)]
 
-use crate::cmwq::{Doing, Failed, Measured, Plan, run, topology};
+use crate::cmwq::{Doing, Failed, Measured, Plan, bound, merit, run, topology};
 use cmwq_loads::{Issuers, Load, Mix, Pause, Shape};
 use cmwq_simulated::affinity::AffinityScope;
 use cmwq_vm::Random;
@@ -52,6 +52,10 @@ pub const MOST_GROWN: f64 = 8.0;
 const KEPT: i64 = 4 << 20;
 /// So much of one CPU's rate is the least. The least that was seen in 80 seeds is 0.8.
 pub const LEAST_RATE: f64 = 0.5;
+/// Of what all CPUs bear so much is reached at least: pods that have nothing to do take from those that have too much.
+pub const LEAST_OF_BOUND: f64 = 0.05;
+/// From so long items on it is asked.
+const LONG_NS: u64 = 20_000;
 /// What handing over an item takes one CPU that does nothing else, with some to spare.
 const HAND_OVER_NS: f64 = 200.0;
 /// A wake-up from a deep idle state.
@@ -77,6 +81,8 @@ pub struct Rated {
     pub held: u64,
     /// Bytes for each item that stay in use.
     pub grown: f64,
+    /// The part that was reached of what all CPUs bear, if items are [so long](LONG_NS) that handing them over is a small part.
+    pub of_bound: Option<f64>,
 }
 
 impl Case {
@@ -172,6 +178,9 @@ impl Case {
             idled_us: measured.idled_ns as f64 / 1e3,
             held: measured.did.longest_hold,
             grown: (measured.grown - kept).max(0) as f64 / (measured.ran as f64).max(1.0),
+            of_bound: bound(load, &self.plan.machine)
+                .filter(|_| load.item_ns >= LONG_NS)
+                .map(|bound| merit(load, found) / bound),
         }
     }
 
@@ -202,13 +211,19 @@ impl Case {
             Mix::Even => MOST_IDLED_US + 2.0 * load.mean_ns() / 1e3,
             _ => MOST_IDLED_UNEVEN_US,
         };
-        // A worker that was woken may wait for its waker's CPU while others idle.
-        let comes = self.plan.machine.placement != Placement::Waker;
-        if is_free && is_borne && is_awake && comes && rated.idled_us > most_idled_us {
+        if is_free && is_borne && is_awake && rated.idled_us > most_idled_us {
             let idled = rated.idled_us;
             return Err(format!(
                 "something waited for {idled:.0} us while a CPU idled, and nothing began"
             ));
+        }
+        if let Some(part) = rated.of_bound
+            && is_free
+            && is_borne
+            && is_awake
+            && part < LEAST_OF_BOUND
+        {
+            return Err(format!("{part:.3} of what all CPUs bear"));
         }
         if is_free && is_borne && is_awake && rated.to_one_cpu < LEAST_RATE {
             let ratio = rated.to_one_cpu;

@@ -46,13 +46,15 @@ pub(crate) fn run(seeds: Range<u64>, jobs: usize, shows: bool) -> Result<ExitCod
 fn figures(all: &[Rated]) -> String {
     let most = |of: fn(&Rated) -> f64| all.iter().map(of).fold(0.0, f64::max);
     let least = all.iter().map(|rated| rated.to_one_cpu);
+    let parts = all.iter().filter_map(|rated| rated.of_bound);
     format!(
-        "{:.2} of one CPU's rate, {:.2} wake-ups an item, {:.0} us beside an idle CPU, {:.0} operations under a lock, {:.1} bytes more an item",
+        "{:.2} of one CPU's rate, {:.2} wake-ups an item, {:.0} us beside an idle CPU, {:.0} operations under a lock, {:.1} bytes more an item, {:.2} of what all CPUs bear",
         least.fold(f64::INFINITY, f64::min),
         most(|rated| rated.wakeups),
         most(|rated| rated.idled_us),
         most(|rated| rated.held as f64),
         most(|rated| rated.grown),
+        parts.fold(f64::INFINITY, f64::min),
     )
 }
 

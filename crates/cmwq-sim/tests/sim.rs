@@ -130,6 +130,14 @@ fn a_sweep_says_of_larger_sizes_only_what_it_has_seen() {
 }
 
 #[test]
+fn a_sweep_compares_the_times_of_a_load_whose_rate_is_given() {
+    let more = ["--load", "burst-4", "--sweep", "--seeds", "1"];
+    let output = sim(&[&["--synthetic", "l3:1 core:2"], &more[..]].concat());
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("cores, median time to the end "), "{said}");
+}
+
+#[test]
 fn calibrated_rows_come_out_as_they_were_measured() {
     let more = [
         "--scopes",
@@ -393,6 +401,11 @@ fn a_matrix_goes_on_where_it_has_ended_and_jobs_change_nothing() {
     for ratio in ["to_best", "to_bound", "to_half"] {
         assert!(cell[ratio].as_f64().unwrap() > 0.0, "{cell}");
     }
+    // No time for a run: what is done is shown, and how much is left.
+    let output = sim(&["--matrix", &two, "--machines", "core:2", "--within", "0"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("0 of "), "{said}");
+    std::fs::remove_file(&two).unwrap();
     // Cut off in the middle of a line, as by an end of the program.
     let text = std::fs::read_to_string(&one).unwrap();
     std::fs::write(&two, &text[..text.len() / 2]).unwrap();

@@ -34,6 +34,7 @@ pub unsafe fn hold(address: usize, bytes: usize) -> Held {
         std::ptr::copy_nonoverlapping(address as *const u8, before.as_mut_ptr(), bytes);
         before.set_len(bytes);
     }
+    with(|vm| crate::steer::holds(vm, address, true));
     Held {
         since: None,
         address,
@@ -63,7 +64,12 @@ pub unsafe fn release(held: Held) {
         address,
         before,
     } = held;
-    let end = address + before.len();
+    with(|vm| crate::steer::holds(vm, address, false));
+    // With a plan costs decide nothing.
+    let end = match with(|vm| vm.is_steered()) {
+        true => address,
+        false => address + before.len(),
+    };
     let mut from = address;
     while from < end {
         let to = (from / LINE * LINE + LINE).min(end);

@@ -27,6 +27,7 @@ pub mod os;
 mod random;
 mod sched;
 mod set;
+mod sharing;
 mod spin;
 mod stack;
 mod steer;
@@ -45,7 +46,10 @@ pub use random::Random;
 pub use set::Cpus;
 pub use spin::{LockTotals, SpinLock};
 pub use stack::prepare_stacks;
-pub use steer::{Plan, Steered, end_steering, reseed, steer, steered, watch_standstills};
+pub use steer::{
+    Plan, Steered, end_of_steps, end_steering, learn_sharing, pass_over, reseed, steer, steered,
+    watch_standstills,
+};
 pub use thread::Tid;
 pub use vm::{Outcome, Stuck, is_inside, run};
 pub use weak::{WeakMemory, set_weak_memory};

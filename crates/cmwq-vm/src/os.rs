@@ -151,6 +151,7 @@ pub fn touch(address: usize, kind: Access) {
         let ns = vm.rounded(vm.costs.between_ps);
         let ns = vm.computing(cpu, ns);
         vm.cpus[cpu].clock = vm.lines.compute(cpu, ns, vm.now(), &vm.costs);
+        crate::steer::accesses(vm, std::ptr::from_ref(place).addr(), address, kind);
     });
     let took = access_taking(line_at(address), kind);
     with(|vm| {
@@ -164,6 +165,10 @@ pub fn touch(address: usize, kind: Access) {
 /// Sends for the line at an address, which the caller is about to use, and does not wait for it.
 #[inline]
 pub fn prefetch(address: usize, to_write: bool) {
+    if with(|vm| vm.is_steered()) {
+        // It costs something, and no thread can notice more.
+        return;
+    }
     let line = line_at(address);
     visible(u64::from(line.0) << 4 | 14 | u64::from(to_write));
     with(|vm| {
@@ -554,6 +559,19 @@ pub fn idle_for(cpu: usize, now: u64) -> u64 {
         let idles = vm.idle.contains(cpu) && vm.all.contains(cpu) && !vm.cpus[cpu].begins;
         let since = vm.cpus[cpu].idle_since;
         if idles { now.saturating_sub(since) } else { 0 }
+    })
+}
+
+/// Whether a thread whose name begins with one of these is able to run, and waits for a CPU that another one uses.
+#[must_use]
+pub fn waits_for_cpu(prefixes: &[&str]) -> bool {
+    with(|vm| {
+        let mut waiting = vm.threads.iter().filter(|t| t.state == State::Runnable);
+        waiting.any(|thread| {
+            prefixes
+                .iter()
+                .any(|prefix| thread.name.starts_with(prefix))
+        })
     })
 }
 

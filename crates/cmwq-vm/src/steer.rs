@@ -4,12 +4,14 @@
 //! each thread that is able to run may be next, wherever its CPU's clock stands, as if all other CPUs were stopped meanwhile. Time still passes, by the
 //! costs of what is done, one operation after the other; timers fire when their time has come, or when no thread is able to run.
 //!
-//! A *step* is one visible operation. The polls of a thread that spins are one step as long as no other thread runs in between: nothing
+//! A *step* is one visible operation, unless it is at a place that the plan was told to [pass over](pass_over), since no other thread can notice it. The polls of a thread that spins are one step as long as no other thread runs in between: nothing
 //! can have changed. A thread that spins for longer than any bounded spin of the engine waits for another one, and goes behind all others: the plan by priorities would
 //! never end otherwise.
 #![forbid(unsafe_code)]
 
+use crate::memory::Access;
 use crate::random::Random;
+use crate::sharing::Sharing;
 use crate::thread::{State, Tid};
 use crate::vm::{Timer, Vm, with};
 
@@ -38,6 +40,8 @@ pub enum Plan {
 pub struct Steered {
     /// Steps of each thread, in the order of creation.
     pub lengths: Vec<u64>,
+    /// After [`learn_sharing`]: places in the sources, by address, and whether another thread can notice what is done there.
+    pub places: Vec<(usize, bool)>,
 }
 
 impl Steered {
@@ -57,7 +61,7 @@ impl Steered {
 /// A thread that has paused so often, without a time in which it did not, waits for another one. Twice what a worker of the engine does before it sleeps.
 const PATIENCE: u32 = 2_048;
 /// A yield counts as so many pauses.
-pub(crate) const YIELD: u32 = 64;
+pub(crate) const YIELD: u32 = 512;
 /// After so many operations without a pause a thread no longer spins. A loop that waits may take locks between two pauses.
 const QUIET: u32 = 256;
 
@@ -73,6 +77,8 @@ struct Known {
     spun: u32,
     /// Operations since its last pause.
     quiet: u32,
+    /// No other thread can notice what it does next.
+    unnoticed: bool,
 }
 
 pub(crate) struct Steer {
@@ -94,6 +100,11 @@ pub(crate) struct Steer {
     moved_at: u64,
     /// Those that are able to run: kept for its memory.
     able: Vec<Tid>,
+    /// Places that are no steps, in their order.
+    passed_over: Vec<usize>,
+    learned: Option<Sharing>,
+    /// Nothing that is done from now on matters.
+    is_over: bool,
 }
 
 type Watch = Box<dyn FnMut(u64)>;
@@ -107,6 +118,61 @@ pub fn steer(plan: Plan, seed: u64, most: u64) {
         let now = vm.now();
         vm.steer = Some(Box::new(Steer::new(plan, seed, most, now)));
     });
+}
+
+/// From now on what is done at these places in the sources, given by their addresses in ascending order, is no step.
+///
+/// # Panics
+/// If there is no plan.
+pub fn pass_over(places: &[usize]) {
+    with(|vm| {
+        let steer = vm.steer.as_mut().expect("there is a plan");
+        steer.passed_over = places.to_vec();
+    });
+}
+
+/// From now on the plan learns which steps another thread can notice: [`Steered::places`].
+///
+/// # Panics
+/// If there is no plan.
+pub fn learn_sharing() {
+    with(|vm| {
+        let steer = vm.steer.as_mut().expect("there is a plan");
+        steer.learned = Some(Sharing::default());
+    });
+}
+
+/// From now on there are no steps: threads go on by the plan, and none of them falls behind.
+pub fn end_of_steps() {
+    with(|vm| {
+        if let Some(steer) = &mut vm.steer {
+            steer.is_over = true;
+            steer.changes.clear();
+        }
+    });
+}
+
+/// The running thread is about to access a word, from this place in the sources.
+#[inline]
+pub(crate) fn accesses(vm: &mut Vm, place: usize, address: usize, access: Access) {
+    let tid = vm.tid;
+    let Some(steer) = &mut vm.steer else { return };
+    if let Some(learned) = &mut steer.learned {
+        learned.accesses(tid, place, address, access);
+    }
+    let unnoticed = steer.passed_over.binary_search(&place).is_ok();
+    steer.known(tid).unnoticed = unnoticed;
+}
+
+/// The running thread has taken a lock, or is about to release it.
+pub(crate) fn holds(vm: &mut Vm, lock: usize, takes: bool) {
+    let tid = vm.tid;
+    let learned = vm.steer.as_mut().and_then(|steer| steer.learned.as_mut());
+    match learned {
+        Some(learned) if takes => learned.takes(tid, lock),
+        Some(learned) => learned.releases(tid, lock),
+        None => {}
+    }
 }
 
 /// The machine's random numbers, of costs and faults, follow from this seed from now on.
@@ -203,12 +269,16 @@ impl Steer {
             now,
             moved_at: now,
             able: Vec::new(),
+            passed_over: Vec::new(),
+            learned: None,
+            is_over: false,
         }
     }
 
     fn steered(&self) -> Steered {
         Steered {
             lengths: self.known.iter().map(|known| known.steps).collect(),
+            places: self.learned.as_ref().map_or(Vec::new(), Sharing::places),
         }
     }
 
@@ -243,9 +313,10 @@ impl Steer {
             Plan::Priorities { .. } => self.highest(),
             Plan::Walk { .. } => self.drawn(),
         };
-        let stays = self.last == Some(tid);
+        let (stays, is_over) = (self.last == Some(tid), self.is_over);
         let known = self.known(tid);
         let is_new = !(stays && std::mem::take(&mut known.polls));
+        let is_new = !std::mem::take(&mut known.unnoticed) && is_new && !is_over;
         known.polls = false;
         known.quiet += 1;
         if known.quiet > QUIET {
@@ -272,9 +343,10 @@ impl Steer {
                 .iter()
                 .max_by_key(|tid| priority(tid))
                 .expect("one is able");
-            let polls = self.last == Some(tid) && self.known(tid).polls;
+            let known = *self.known(tid);
+            let polls = self.last == Some(tid) && known.polls;
             match self.changes.first() {
-                Some(&(step, rank)) if step <= self.steps && !polls => {
+                Some(&(step, rank)) if step <= self.steps && !polls && !known.unnoticed => {
                     self.changes.remove(0);
                     self.known(tid).priority = rank;
                 }

@@ -22,7 +22,17 @@ fn step(word: &Cell<u32>) {
 
 /// Runs these threads by a plan, and returns what was done by it.
 fn by_plan(plan: &Plan, seed: u64, threads: Vec<Box<dyn FnOnce()>>) -> (Outcome, Steered) {
-    let plan = plan.clone();
+    by_plan_over(plan, seed, threads, Some(&[]))
+}
+
+/// The same, passing over these places; `None`: it learns what another thread can notice.
+fn by_plan_over(
+    plan: &Plan,
+    seed: u64,
+    threads: Vec<Box<dyn FnOnce()>>,
+    passed_over: Option<&[usize]>,
+) -> (Outcome, Steered) {
+    let (plan, passed_over) = (plan.clone(), passed_over.map(<[usize]>::to_vec));
     let steered = Rc::new(RefCell::new(Steered::default()));
     let tells = steered.clone();
     let outcome = cmwq_vm::run(&machine(), 1, HOUR_NS, move || {
@@ -38,6 +48,10 @@ fn by_plan(plan: &Plan, seed: u64, threads: Vec<Box<dyn FnOnce()>>) -> (Outcome,
             os::spawn(&format!("thread{number}"), None, main).expect("memory for a stack");
         }
         cmwq_vm::steer(plan, seed, MOST);
+        match passed_over {
+            Some(places) => cmwq_vm::pass_over(&places),
+            None => cmwq_vm::learn_sharing(),
+        }
         loop {
             os::prepare_sleep();
             if left.get() == 0 {
@@ -93,6 +107,79 @@ fn a_bug_of_depth_two_is_found_as_often_as_the_bound_says() {
     // Priorities alone do not find it: one of the two threads runs to its end before the other.
     let alone = Plan::Priorities { depth: 1, length };
     assert!((0..RUNS).all(|seed| !door(&alone, seed).0));
+}
+
+/// As [`step`], of a word that no other thread uses.
+fn own_step(word: &Cell<u32>) {
+    os::touch(word.as_ptr().addr(), Access::Update);
+}
+
+/// As [`step`], of a word that nobody writes.
+fn look(word: &Cell<u32>) {
+    os::touch(word.as_ptr().addr(), Access::Read);
+}
+
+/// As [`step`], of a word that a lock guards.
+fn guarded_step(word: &Cell<u32>) {
+    os::touch(word.as_ptr().addr(), Access::Update);
+}
+
+/// As [`door`], with steps that no other thread can notice before and after each of the others.
+fn private_door(plan: &Plan, seed: u64, passed_over: Option<&[usize]>) -> (bool, Steered) {
+    let (open, seen) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(false)));
+    let (constant, guarded) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    let mut threads: Vec<Box<dyn FnOnce()>> = Vec::new();
+    for thread in 0..4 {
+        let (open, seen) = (open.clone(), seen.clone());
+        let (constant, guarded) = (constant.clone(), guarded.clone());
+        let own = Rc::new(Cell::new(0));
+        threads.push(Box::new(move || {
+            for round in 0..10 {
+                own_step(&own);
+                look(&constant);
+                step(&open);
+                match (thread, round) {
+                    (0, 7) => open.set(1),
+                    (0, 8) => open.set(0),
+                    (1, 4) => seen.set(open.get() == 1),
+                    _ => {}
+                }
+                own_step(&own);
+                // SAFETY: the word is there until the release.
+                let held = unsafe { cmwq_vm::hold(guarded.as_ptr().addr(), 4) };
+                guarded_step(&guarded);
+                // SAFETY: as above.
+                unsafe { cmwq_vm::release(held) };
+            }
+        }));
+    }
+    let (_, steered) = by_plan_over(plan, seed, threads, passed_over);
+    (seen.get(), steered)
+}
+
+#[test]
+fn what_no_other_thread_can_notice_is_no_step_and_the_bound_is_that_of_the_others() {
+    let alone = Plan::Priorities {
+        depth: 1,
+        length: 1,
+    };
+    let learned = private_door(&alone, 1, None).1;
+    let noticed = learned.places.iter().filter(|(_, noticed)| *noticed);
+    assert_eq!((learned.places.len(), noticed.count()), (4, 1));
+    let unnoticed = learned.places.iter().filter(|(_, noticed)| !noticed);
+    let unnoticed: Vec<usize> = unnoticed.map(|(place, _)| *place).collect();
+    let length = private_door(&alone, 1, Some(&unnoticed)).1.steps();
+    assert!(
+        length * 3 < learned.steps(),
+        "{length} of {}",
+        learned.steps()
+    );
+    let plan = Plan::Priorities { depth: 2, length };
+    const RUNS: u64 = 4_000;
+    let runs = 0..RUNS;
+    let found = runs.filter(|&seed| private_door(&plan, seed, Some(&unnoticed)).0);
+    let (found, bound) = (found.count() as f64, RUNS as f64 / (5 * length) as f64);
+    assert!(found >= bound, "found {found} times, the bound is {bound}");
 }
 
 /// Two threads of three steps each: in which order they came.

@@ -82,7 +82,7 @@ pub(super) const PIECES: &[Piece] = &[
         &[edit(
             "workqueue/parts/flush.rs",
             "        f(self.state.lock().colour)",
-            "        let colour = self.state.lock().colour;\n        f(if MUTANT && colour > 0 { colour - 1 } else { colour })",
+            "        let state = self.state.lock();\n        let colour = state.colour;\n        f(if MUTANT && colour > 0 { colour - 1 } else { colour })",
         )],
     ),
     line(

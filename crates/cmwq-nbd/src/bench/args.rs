@@ -58,7 +58,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true)]
     runtime: Option<String>,
 
-    /// Size of the disk [default: 512M; for the scenario nfs in memory the published 4G, or half of the free memory if that is less]
+    /// Size of the disk [default: 512M; for the scenario nfs the published 4G. A disk in memory has
+    /// half of the free memory at most]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     size: Option<String>,
 

@@ -75,8 +75,6 @@ pub(super) fn fill(place: &Place, engine: &str, workspace: &Workspace) -> Result
 
 /// The job file of a load, for every server alike: as published, but for the engine `nbd` where the published ones have a block device.
 pub(super) fn job_file(load: &Load, place: &Place, runtime: Duration) -> String {
-    // Each job has a part of its own, or they would overwrite what others verify.
-    let part = place.size / load.jobs as u64 / load.block * load.block;
     let Load {
         pattern,
         engine,
@@ -87,13 +85,17 @@ pub(super) fn job_file(load: &Load, place: &Place, runtime: Duration) -> String 
     } = load;
     let mut job = format!(
         "[load]\nthread=1\ngroup_reporting=1\ntime_based=1\nruntime={}\nrw={pattern}\nbs={block}\niodepth={depth}\n\
-         numjobs={jobs}\nioengine={engine}\n{}\nsize={part}\noffset_increment={part}\npercentile_list=50:99\n",
+         numjobs={jobs}\nioengine={engine}\n{}\npercentile_list=50:99\n",
         runtime.as_secs(),
         place.line
     );
-    if load.verify {
-        job += "verify=sha512\nverify_state_save=0\n";
-    }
+    job += &if load.verify {
+        // Each job has a part of its own, or they would overwrite what others verify.
+        let part = place.size / load.jobs as u64 / load.block * load.block;
+        format!("size={part}\noffset_increment={part}\nverify=sha512\nverify_state_save=0\n")
+    } else {
+        format!("size={}\n", place.size)
+    };
     job += match load.target {
         Target::Export => "",
         // The file is there; its size is the disk's. Around the page cache: each read and write is a request of the server.
@@ -193,6 +195,36 @@ fn parse(text: &str) -> Result<Measured, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::plan::{DEFAULT_SIZE, NFS_BLOCK, Scenario};
+
+    #[test]
+    fn jobs_use_the_whole_disk_as_published_unless_they_verify() {
+        let lines = |scenario: Scenario| -> Vec<String> {
+            let size = scenario.size();
+            let place = Place::export("URI", size);
+            let load = &scenario.loads(2, &[NFS_BLOCK])[0];
+            let job = job_file(load, &place, Duration::from_secs(1));
+            job.lines().map(str::to_owned).collect()
+        };
+        let has = |lines: &[String], line: &str| lines.iter().any(|each| each == line);
+        let mounted = lines(Scenario::Mounted);
+        for line in ["size=4294967296", "direct=1", "bs=512", "numjobs=200"] {
+            assert!(has(&mounted, line), "{line}: {mounted:?}");
+        }
+        let small = lines(Scenario::Small);
+        assert!(has(&small, &format!("size={DEFAULT_SIZE}")), "{small:?}");
+        let verified = lines(Scenario::Jobs(8));
+        let part = DEFAULT_SIZE / 8;
+        for line in [format!("size={part}"), format!("offset_increment={part}")] {
+            assert!(has(&verified, &line), "{line}: {verified:?}");
+        }
+        assert!(
+            ![mounted, small]
+                .concat()
+                .iter()
+                .any(|line| line.starts_with("offset"))
+        );
+    }
 
     #[test]
     fn both_directions_are_read_and_the_worse_latency_counts() {

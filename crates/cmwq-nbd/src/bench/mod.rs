@@ -24,7 +24,7 @@ use args::Options;
 use fio::Place;
 use machine::Busy;
 use mount::{ExportedFile, FileSystem};
-use plan::{DEFAULT_SIZE, Load, PEERS, Scenario, Subject, Target};
+use plan::{Load, PEERS, Scenario, Subject, Target};
 use report::{Outcome, Report, Run, Table};
 use subject::{Disk, Medium, Workspace};
 
@@ -182,13 +182,13 @@ fn disk(scenario: Scenario, options: &Options) -> Result<Disk, CliError> {
             let half = machine::memory_available().map_or(u64::MAX, |bytes| bytes / 2);
             scenario.size().min(half >> 20 << 20)
         }),
-        Medium::Folder(_) => options.size.unwrap_or(DEFAULT_SIZE),
+        Medium::Folder(_) => options.size.unwrap_or(scenario.size()),
         Medium::Device(device) => {
             let failed =
                 |error| CliError::failed(format!("--device: {}: {error}", device.display()));
             let mut file = File::open(device).map_err(failed)?;
             let whole = file.seek(SeekFrom::End(0)).map_err(failed)?;
-            options.size.unwrap_or(DEFAULT_SIZE).min(whole)
+            options.size.unwrap_or(scenario.size()).min(whole)
         }
     };
     Ok(Disk {

@@ -108,12 +108,43 @@ pub(super) fn detailed(table: &Table) -> Shown {
 
 /// The summaries, each with the columns of its published table.
 pub(super) fn as_published(report: &Report) -> Vec<Shown> {
-    let mut shown: Vec<Shown> = ["4k", "buffered"]
-        .into_iter()
-        .filter_map(|scenario| by_workload(report, scenario))
-        .collect();
+    let mut shown: Vec<Shown> = by_scope(report).into_iter().collect();
+    let workloads = ["4k", "buffered"].into_iter();
+    shown.extend(workloads.filter_map(|scenario| by_workload(report, scenario)));
     shown.extend(by_shards(report));
     shown
+}
+
+/// Of the verified loads bandwidth and CPU use were published for each scope.
+fn by_scope(report: &Report) -> Option<Shown> {
+    let row = |table: &Table, outcome: &Outcome| {
+        Row::Cells(vec![
+            table.title.clone(),
+            outcome.subject.clone(),
+            plus_minus(outcome.figure(|run| run.rate(table.rate)), "", 2),
+            plus_minus(outcome.figure(|run| run.cpu_percent), "%", 2),
+        ])
+    };
+    let verified = report
+        .tables
+        .iter()
+        .filter(|table| table.rate == Rate::Read);
+    let rows: Vec<Row> = verified
+        .flat_map(|table| {
+            let compared = table.outcomes.iter().filter(|outcome| outcome.is_compared);
+            compared.map(move |outcome| row(table, outcome))
+        })
+        .collect();
+    (!rows.is_empty()).then(|| Shown {
+        title: "Verified loads as published: read bandwidth and CPU use".to_owned(),
+        columns: vec![
+            Column::words("load"),
+            Column::words("scope"),
+            Column::new("", "read MiB/s"),
+            Column::new("", "CPU used"),
+        ],
+        rows,
+    })
 }
 
 fn by_workload(report: &Report, scenario: &str) -> Option<Shown> {
@@ -245,6 +276,31 @@ mod tests {
         );
         assert!(nfs.contains("~+0.0%"), "{nfs}");
         assert!(text.contains("2-sigma range") && text.contains(LEGEND));
+    }
+
+    #[test]
+    fn verified_loads_have_bandwidth_and_cpu_use_of_each_scope() {
+        let mut report = sample();
+        report.tables[0].rate = Rate::Read;
+        for (run, used) in report.tables[0].outcomes[1]
+            .runs
+            .iter_mut()
+            .zip([98.0, 99.0])
+        {
+            (run.read_mib_per_s, run.cpu_percent) = (used + 1000.0, used);
+        }
+        report.tables[0].outcomes[0].is_compared = false;
+        let text = render(&report);
+        let lines = text
+            .lines()
+            .skip_while(|line| !line.starts_with("Verified loads"));
+        let line = lines.skip(1).find(|line| line.contains("randread"));
+        let words: Vec<&str> = line.expect("a row").split_whitespace().collect();
+        assert_eq!(
+            words.join(" "),
+            "randread, a load cache_shard 1098.50 ±0.71 98.50% ±0.71"
+        );
+        assert!(!render(&sample()).contains("Verified loads"));
     }
 
     #[test]

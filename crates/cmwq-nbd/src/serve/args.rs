@@ -89,8 +89,9 @@ pub(crate) struct Args {
     #[arg(long)]
     strict: bool,
 
-    /// Which requests the thread that reads a connection carries out itself: short (at most 8 KiB, served from memory or from the page
-    /// cache) or none, so that every request becomes a work item [default: short]
+    /// Which requests the thread that reads a connection carries out itself: short (at most 8 KiB,
+    /// served from memory or from the page cache; and requests of at most 64 KiB of a client that
+    /// has one at a time) or none, so that every request becomes a work item [default: short]
     #[arg(long, value_name = "WHICH")]
     inline: Option<String>,
 

@@ -218,6 +218,10 @@ impl Store for FileStore {
         self.read_cached(offset, buf) == buf.len()
     }
 
+    fn writes_into_cache(&self) -> bool {
+        true
+    }
+
     /// Where the file system cannot tell (ext4), it is written all the same: the write goes into the page cache and rarely waits, and
     /// the kernel would hand one of io_uring to a thread of its own.
     fn write_at_once(&self, offset: u64, data: &[u8]) -> Option<io::Result<()>> {

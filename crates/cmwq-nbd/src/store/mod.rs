@@ -45,6 +45,11 @@ pub trait Store: Send + Sync {
         false
     }
 
+    /// Whether a write goes into the page cache: it rarely waits.
+    fn writes_into_cache(&self) -> bool {
+        false
+    }
+
     /// Writes all of `data` if that needs no waiting. `None`: it does, or the store cannot tell, and a part may be written.
     fn write_at_once(&self, _offset: u64, _data: &[u8]) -> Option<io::Result<()>> {
         None

@@ -7,7 +7,9 @@ use super::program::message;
 use super::world::step;
 use crate::explore::os::Seen;
 use cmwq_vm::{Access, weak};
+use std::cell::RefCell;
 use std::panic::catch_unwind;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -43,6 +45,22 @@ pub(super) struct ShotId(pub(super) usize);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+thread_local! {
+    /// Called when the run of an item, or a thread of the program, has ended. All virtual threads share it.
+    static ENDS: RefCell<Option<Rc<dyn Fn()>>> = const { RefCell::new(None) };
+}
+
+pub(super) fn when_something_ends(call: impl Fn() + 'static) {
+    ENDS.replace(Some(Rc::new(call)));
+}
+
+pub(super) fn something_ends() {
+    let call = ENDS.with_borrow(Clone::clone);
+    if let Some(call) = call {
+        call();
+    }
 }
 
 impl Facts {
@@ -128,6 +146,7 @@ impl Facts {
 
     pub(super) fn end(&self, shot: ShotId) {
         lock(&self.shots)[shot.0].ended = true;
+        something_ends();
     }
 
     /// Those that a flush of the queue waits for.
@@ -193,6 +212,10 @@ impl Lane {
         self.facts.expect(inside <= most, || {
             format!("queue {number}: {inside} items are active, at most {most} may be")
         });
+        if most == 1 {
+            // Each sees what the one before has done.
+            self.facts.access(self, Access::Write);
+        }
         let result = f();
         self.inside.fetch_sub(1, Relaxed);
         result
@@ -274,6 +297,7 @@ impl Account {
         if removed && !self.is_delayed {
             facts.waiting.fetch_sub(1, Relaxed);
         }
+        something_ends();
     }
 
     pub(super) fn run(&self, lane: &Lane, facts: &Facts) {
@@ -291,6 +315,7 @@ impl Account {
             "an item runs that was disabled, and waited for".into()
         });
         self.ended.fetch_add(1, Relaxed);
+        something_ends();
     }
 
     /// Instances that were accepted so far.

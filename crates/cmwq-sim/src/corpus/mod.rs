@@ -22,11 +22,14 @@ pub use table::{OPERATIONS, Operation, PROTOCOLS, Subject};
 use cmwq_vm::Plan;
 use serde::{Deserialize, Serialize};
 use snapshot::{Order, Report, Snapshot};
+use std::collections::BTreeMap;
 use std::time::Instant;
 
+/// Runs of a program from which it is known which of its steps another thread can notice.
+const LEARNING: u64 = 16;
 /// Runs of a program from which its size is known.
 const SIZING: u64 = 16;
-/// Their seeds are none of the others'.
+/// The seeds of both are none of the others'.
 const SIZING_SEEDS: u64 = 1 << 62;
 /// As many operations as the longest run so far, times this, and a run hangs.
 const HANGS_AFTER: u64 = 200;
@@ -166,6 +169,7 @@ impl Prepared {
             snapshot: snapshot.map_err(|error| format!("a process for a program: {error}"))?,
             size: Size::default(),
         };
+        prepared.learn()?;
         // With priorities alone, then with change points among as many steps.
         for run in 0..SIZING {
             let depth = if run < SIZING / 2 { 1 } else { 2 };
@@ -176,6 +180,32 @@ impl Prepared {
             prepared.size.add(&report.lengths);
         }
         Ok(prepared)
+    }
+
+    /// What no other thread can notice is no step from now on. Walks mix the threads most, and priorities let one be far ahead.
+    fn learn(&mut self) -> Result<(), String> {
+        let mut places = BTreeMap::new();
+        for run in 0..LEARNING {
+            let plan = match run % 2 {
+                0 => Plan::Walk {
+                    lengths: Vec::new(),
+                },
+                _ => Plan::Priorities {
+                    depth: 2,
+                    length: FIRST_LENGTH,
+                },
+            };
+            let seed = SIZING_SEEDS + SIZING + run;
+            let mut order = Order::by(&plan, seed, FIRST_LENGTH * HANGS_AFTER * 4);
+            order.learn = 1;
+            for (place, noticed) in self.snapshot.run(order)?.places {
+                *places.entry(place).or_insert(false) |= noticed;
+            }
+        }
+        let unnoticed = places.iter().filter(|(_, noticed)| !**noticed);
+        let unnoticed: Vec<usize> = unnoticed.map(|(&place, _)| place).collect();
+        self.snapshot.pass_over(&unnoticed);
+        Ok(())
     }
 
     /// How large it is.

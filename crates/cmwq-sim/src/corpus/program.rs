@@ -1,5 +1,6 @@
 //! Small programs: one operation a thread.
 
+use super::facts::{something_ends, when_something_ends};
 use super::snapshot::{Server, Told};
 use super::table::{OPERATIONS, Operation, Subject};
 use super::world::{Facts, World};
@@ -162,14 +163,22 @@ impl Program {
                 cmwq_vm::set_weak_memory(weak(order.seed));
             }
             match order.plan() {
-                Some(plan) => cmwq_vm::steer(plan, order.seed, order.most),
+                Some(plan) => {
+                    let passed_over = tells.passed_over();
+                    cmwq_vm::steer(plan, order.seed, order.most);
+                    cmwq_vm::pass_over(&passed_over);
+                    if order.learn != 0 {
+                        cmwq_vm::learn_sharing();
+                    }
+                }
                 None => disturb(order.seed),
             }
             watch(facts);
+            threads.end_steps(&world);
             threads.go();
             settle(&world);
             if order.plan().is_some() {
-                tells.lengths(&cmwq_vm::end_steering().lengths);
+                tells.steered(&cmwq_vm::end_steering());
             }
             finish(world, facts);
         }
@@ -228,8 +237,9 @@ impl Threads {
                 os::wake(waiter, None);
                 sleep_until(|| own.goes.get());
                 (operation(op).run)(&world);
-                drop(world);
                 own.done.set(own.done.get() + 1);
+                something_ends();
+                drop(world);
                 os::wake(waiter, None);
             };
             let tid = os::spawn(&format!("thread{at}"), None, main).expect("memory for a stack");
@@ -237,6 +247,17 @@ impl Threads {
             sleep_until(|| threads.ready.get() > at);
         }
         threads
+    }
+
+    /// When they and all items have ended, nothing that comes matters.
+    fn end_steps(&self, world: &Rc<World>) {
+        let (own, world) = (self.clone(), Rc::downgrade(world));
+        when_something_ends(move || {
+            let is_done = own.done.get() == own.all.borrow().len();
+            if is_done && world.upgrade().is_some_and(|world| world.is_settled()) {
+                cmwq_vm::end_of_steps();
+            }
+        });
     }
 
     /// They begin; returns when they have ended.

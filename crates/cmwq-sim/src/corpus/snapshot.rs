@@ -4,12 +4,14 @@
 //! Three processes: the driver asks for runs; the server holds the machine, reads what is asked, and forks; a child of the server is one run. The
 //! server allocates nothing between runs: each run has the same addresses, whatever was run before.
 
-use cmwq_vm::Plan;
+use cmwq_vm::{Plan, Steered};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::ptr::NonNull;
 
 /// Threads of which the lengths are told.
 const THREADS: usize = 64;
+/// Places in the sources of which a run can tell; a program has some hundred.
+const PLACES: usize = 2_048;
 const TEXT: usize = 2_000;
 /// Host seconds after which a run is one that hangs.
 const PATIENCE: u32 = 30;
@@ -35,6 +37,8 @@ pub(super) struct Order {
     pub(super) most: u64,
     /// With a weak memory, if it is not 0.
     pub(super) weak: u64,
+    /// Learn which steps another thread can notice, if it is not 0.
+    pub(super) learn: u64,
     count: usize,
     lengths: [u64; THREADS],
 }
@@ -48,6 +52,7 @@ impl Order {
             length: 0,
             most: u64::MAX,
             weak: 0,
+            learn: 0,
             count: 0,
             lengths: [0; THREADS],
         }
@@ -98,6 +103,12 @@ struct Page {
     log: u64,
     count: usize,
     lengths: [u64; THREADS],
+    /// What the run has learned of each place: its address, and whether what is done there can be noticed.
+    learned: usize,
+    places: [(usize, bool); PLACES],
+    /// Places that are no steps: the driver's.
+    passed: usize,
+    passed_over: [usize; PLACES],
     said: usize,
     text: [u8; TEXT],
 }
@@ -115,6 +126,8 @@ pub(super) struct Report {
     pub(super) log: u64,
     /// Steps of each thread.
     pub(super) lengths: Vec<u64>,
+    /// Places in the sources, and whether another thread can notice what is done there.
+    pub(super) places: Vec<(usize, bool)>,
     pub(super) failure: Option<String>,
 }
 
@@ -157,12 +170,20 @@ unsafe impl Sync for Shared {}
 pub(super) struct Told(Shared);
 
 impl Told {
-    /// Threads and their steps, as soon as they are known.
-    pub(super) fn lengths(self, lengths: &[u64]) {
+    /// Threads and their steps, as soon as they are known, and what was learned.
+    pub(super) fn steered(self, steered: &Steered) {
+        let (lengths, places) = (&steered.lengths, &steered.places);
         self.0.with(|page| {
             page.count = lengths.len().min(THREADS);
             page.lengths[..page.count].copy_from_slice(&lengths[..page.count]);
+            page.learned = places.len().min(PLACES);
+            page.places[..page.learned].copy_from_slice(&places[..page.learned]);
         });
+    }
+
+    /// The places that are no steps in this run.
+    pub(super) fn passed_over(self) -> Vec<usize> {
+        self.0.with(|page| page.passed_over[..page.passed].to_vec())
     }
 
     /// A panic, which may be the run's end.
@@ -271,6 +292,14 @@ impl Snapshot {
         })
     }
 
+    /// In the runs from now on what is done at these places is no step. They are in ascending order.
+    pub(super) fn pass_over(&mut self, places: &[usize]) {
+        self.shared.with(|page| {
+            page.passed = places.len().min(PLACES);
+            page.passed_over[..page.passed].copy_from_slice(&places[..page.passed]);
+        });
+    }
+
     /// One run.
     ///
     /// # Errors
@@ -278,6 +307,7 @@ impl Snapshot {
     pub(super) fn run(&mut self, mut order: Order) -> Result<Report, String> {
         self.shared.with(|page| {
             (page.ended, page.log, page.count, page.said) = (false, 0, 0, 0);
+            page.learned = 0;
         });
         let mut status = [0; 4];
         let asks = self.orders.as_mut().expect("it is there until the end");
@@ -288,6 +318,7 @@ impl Snapshot {
             let report = Report {
                 log: page.log,
                 lengths: page.lengths[..page.count].to_vec(),
+                places: page.places[..page.learned].to_vec(),
                 failure: (!text.is_empty()).then_some(text),
             };
             (ended.map(|()| page.ended), report)

@@ -6,6 +6,7 @@ use cmwq_simulated::{
     Completion, ConcurrencyGroup, CpuLimit, DelayedWork, DisableGuard, JoinError, JoinHandle,
     Moved, WorkqueueAttrs, scope,
 };
+use cmwq_vm::os;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -63,6 +64,8 @@ const fn prepared(
 }
 
 const SHORT: Duration = Duration::from_micros(3);
+/// Shorter than a weak memory takes to show a store to all.
+const PAUSE: Duration = Duration::from_micros(20);
 
 /// All of them.
 pub const OPERATIONS: &[Operation] = &[
@@ -87,6 +90,13 @@ pub const OPERATIONS: &[Operation] = &[
             let queue = || w.q.wq.queue(&w.y.0).is_accepted();
             w.y.1.queue(&w.facts, queue);
         }
+    }),
+    // The other threads have done all of theirs in between, in most schedules.
+    op("queue-pause-queue", &[Item, OneQueue], |w| {
+        queue_x(w);
+        os::sleep(PAUSE);
+        let queue = || w.q.wq.queue(&w.y.0).is_accepted();
+        w.y.1.queue(&w.facts, queue);
     }),
     op("queue-twice", &[Item, OneQueue], |w| {
         queue_x(w);
@@ -343,6 +353,12 @@ pub const OPERATIONS: &[Operation] = &[
     }),
     op("attrs", &[OneQueue, Pool], |w| change_attrs(&w.q)),
     op("attrs-beside", &[Pool], |w| change_attrs(&w.r)),
+    // Another pool for the queue, and no more.
+    op("attrs-once", &[OneQueue], |w| {
+        let attrs = w.q.wq.attrs();
+        let other = WorkqueueAttrs { nice: -3, ..attrs };
+        w.q.wq.apply_attrs(other).expect("legal attributes");
+    }),
     op("mask", &[Pool], |w| {
         let all = w.engine.topology().cpus().clone();
         let one = CpuSet::from_iter([1]);
@@ -369,11 +385,15 @@ pub const OPERATIONS: &[Operation] = &[
     }),
 ];
 
-/// Programs of the five protocols, for bugs of a greater depth.
+/// Programs of the five protocols. The first of each is the smallest, for bugs of a greater depth.
 pub const PROTOCOLS: &[(&str, &[&str])] = &[
     (
         "publishing",
-        &["execute+execute-beside", "execute-beside+execute-beside"],
+        &[
+            "queue-raw+execute",
+            "execute+execute-beside",
+            "execute-beside+execute-beside",
+        ],
     ),
     (
         "cancelling",
@@ -393,7 +413,11 @@ pub const PROTOCOLS: &[(&str, &[&str])] = &[
     ),
     (
         "epoch and retire",
-        &["execute+attrs", "execute-beside+attrs-beside"],
+        &[
+            "execute+attrs-once",
+            "execute+attrs",
+            "execute-beside+attrs-beside",
+        ],
     ),
     (
         "caller-runs",

@@ -15,10 +15,10 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between any two steps of a thread's own others may come: it touches a line.
+/// Between any two steps of a thread's own others may come: it touches a line, by an access that the others' accesses do not commute with.
 pub(super) fn step() {
     static LINE: u64 = 0;
-    os::touch((&raw const LINE).addr(), Access::Read);
+    os::touch((&raw const LINE).addr(), Access::Update);
 }
 
 /// A queue and what is active of it.

@@ -26,7 +26,7 @@ const BLOCKS: &str = "block-load";
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The machine to simulate: grace, 8321hc, 9d64, 3900x, d2191a or two-vcpus; a JSON file with name, synthetic and costs; or a copy of a machine's /sys
+    /// The machine to simulate: grace, 8321hc, 9d64, 3900x, d2191a, two-vcpus or 16-vcpus; a JSON file with name, synthetic and costs; or a copy of a machine's /sys
     #[arg(long, value_name = "NAME|FILE", conflicts_with = "synthetic")]
     machine: Option<String>,
     /// The machine to simulate in hwloc's syntax, for example 'pack:1 l3:2 core:16 pu:2'; moving a cache line is assumed to cost what it costs in the presets
@@ -95,6 +95,9 @@ pub(crate) struct Arguments {
     /// With --matrix: the loads, each as NAME, NAME@ISSUERS, NAME/US or NAME@ISSUERS/US [default: those that programs have every day]
     #[arg(long, value_delimiter = ',', value_name = "LIST", requires = "matrix")]
     pub(super) loads: Option<Vec<String>>,
+    /// With --matrix: begin no run after so many seconds, and show what is done by then; the same command goes on
+    #[arg(long, value_name = "SECONDS", requires = "matrix")]
+    pub(super) within: Option<u64>,
     /// Format of the output
     #[arg(long, value_enum, default_value_t)]
     pub(super) format: Format,

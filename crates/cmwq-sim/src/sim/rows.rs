@@ -25,7 +25,7 @@ pub(super) struct Table {
     pub(super) load: String,
     pub(super) issuers: usize,
     pub(super) rows: Vec<Row>,
-    /// Of a sweep: the largest shard that is within a twentieth of the best rate, for each engine.
+    /// Of a sweep: the largest shard that is within a twentieth of the best, for each engine.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) best: Vec<Best>,
 }
@@ -36,6 +36,9 @@ pub(super) struct Best {
     pub(super) engine: &'static str,
     pub(super) shard_size: usize,
     pub(super) items_per_s: f64,
+    /// Of a load that is compared by it: the median time to the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) done_p50_ns: Option<u64>,
     /// All rows that were compared are steady.
     pub(super) is_steady: bool,
 }
@@ -51,6 +54,9 @@ pub(super) struct Row {
     /// Of the slowest and of the fastest seed.
     pub(super) items_per_s_min: f64,
     pub(super) items_per_s_max: f64,
+    /// By what the load is compared, see [`Ran::merit`].
+    #[serde(skip)]
+    pub(super) merit: f64,
     /// In all seeds the last two time windows agree.
     pub(super) is_steady: bool,
     /// How long these windows are together, in virtual time.
@@ -222,17 +228,31 @@ impl Table {
     pub(super) fn choose(&mut self) {
         for engine in ["cmwq", "kernel"] {
             let rows = || self.rows.iter().filter(|row| row.engine == engine);
-            let most = rows().map(|row| row.items_per_s).fold(0.0, f64::max);
-            let near = rows().filter(|row| row.items_per_s >= 0.95 * most);
-            let best = near.max_by_key(|row| row.shard_size).map(|row| Best {
+            let merits: Vec<_> = rows().map(|row| (row.shard_size, row.merit)).collect();
+            let size = largest_that_is_near(&merits);
+            let best = rows().find(|row| Some(row.shard_size) == size);
+            let best = best.map(|row| Best {
                 engine,
                 shard_size: row.shard_size,
                 items_per_s: row.items_per_s,
+                done_p50_ns: row
+                    .done_ns
+                    .as_ref()
+                    .map(|times| times.p50)
+                    .filter(|_| row.merit != row.items_per_s),
                 is_steady: rows().all(|row| row.is_steady),
             });
             self.best.extend(best);
         }
     }
+}
+
+/// The largest shard whose merit is within a twentieth of the best. The rate is no merit of a load
+/// with pauses, or whose rate is given: that is the same with every shard.
+fn largest_that_is_near(merits: &[(usize, f64)]) -> Option<usize> {
+    let most = merits.iter().map(|&(_, merit)| merit).fold(0.0, f64::max);
+    let near = merits.iter().filter(|&&(_, merit)| merit >= 0.95 * most);
+    near.map(|&(size, _)| size).max()
 }
 
 /// The kernel engine's costs: fitted, or those that a machine has without a fit. `None`: it is not run.
@@ -290,6 +310,7 @@ fn row(plan: &Plan, wanted: &Wanted, ran: &[Ran]) -> Row {
         items_per_s: mean(&|ran| ran.items_per_s),
         items_per_s_min: rates().fold(f64::INFINITY, f64::min),
         items_per_s_max: rates().fold(0.0, f64::max),
+        merit: mean(&|ran| ran.merit),
         is_steady: ran.iter().all(|ran| ran.is_steady),
         measured_ns: first.measured_ns,
         enqueue_ns: first.enqueue_ns.clone(),
@@ -401,4 +422,16 @@ fn of_kernel(plan: &Plan, row: &Wanted, costs: &EngineCosts, seed: u64) -> Resul
 
 fn curve(enqueue: &Latencies) -> Vec<u64> {
     (0..100).map(|p| enqueue.percentile(p)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::largest_that_is_near;
+
+    #[test]
+    fn the_largest_shard_within_a_twentieth_is_advised() {
+        assert_eq!(largest_that_is_near(&[]), None);
+        let near = [(2, 90.0), (4, 100.0), (8, 96.0), (16, 94.0)];
+        assert_eq!(largest_that_is_near(&near), Some(8));
+    }
 }

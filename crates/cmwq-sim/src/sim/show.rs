@@ -62,11 +62,14 @@ pub(super) fn print(table: &Table, format: Format) -> Result<(), CliError> {
             true => "larger ones lose more than a twentieth",
             false => "no larger ones were run",
         };
+        let figure = match best.done_p50_ns {
+            Some(ns) => format!("median time to the end {ns} ns"),
+            None => format!("{:.0} items/s", best.items_per_s),
+        };
         say!(
-            "{}: shards of {} cores, {:.0} items/s; {others}{}",
+            "{}: shards of {} cores, {figure}; {others}{}",
             best.engine,
             best.shard_size,
-            best.items_per_s,
             if best.is_steady {
                 ""
             } else {

@@ -22,8 +22,8 @@ struct Start<'a> {
     peers: Vec<&'a (Program, Offer)>,
 }
 
-/// Measures everything that was asked for: row after row, and in a row the peers in turns.
-/// And says for what there was no time.
+/// Measures everything that was asked for, in a row the peers in turns: row after row, or, where the
+/// time is limited, one round of each row after the other. And says for what there was no time.
 pub(crate) fn measure(built: &Built, args: &Args, settings: &Settings) -> (Vec<Row>, Vec<String>) {
     let mut starts = Vec::new();
     for lap in args.loops() {
@@ -45,17 +45,45 @@ pub(crate) fn measure(built: &Built, args: &Args, settings: &Settings) -> (Vec<R
     }
     let total = starts.iter().map(|start| start.peers.len()).sum::<usize>() * args.runs() as usize;
     let mut progress = Progress::new(total);
+    let mut begun: Vec<Row> = starts.iter().map(Start::row).collect();
+    for (run, at) in order(starts.len(), args.runs(), args.within.is_some()) {
+        // A round is measured whole: peers must have as many runs.
+        if progress.is_late(args) {
+            break;
+        }
+        measure_round(
+            run,
+            &starts[at],
+            &mut begun[at],
+            args,
+            settings,
+            &mut progress,
+        );
+    }
     let (mut rows, mut left_out) = (Vec::new(), Vec::new());
-    for start in &starts {
-        let row = measure_row(start, args, settings, &mut progress);
+    for mut row in begun {
         if row.entries.iter().any(|entry| !entry.runs.is_empty()) || !progress.is_late(args) {
+            row.compare_with_ceiling();
             rows.push(row);
         } else {
-            let (lap, issuers) = (start.lap.name(), start.issuers);
+            let (lap, issuers) = (&row.lap, row.issuers);
             left_out.push(format!("no time was left for {lap} with {issuers} issuers"));
         }
     }
     (rows, left_out)
+}
+
+/// The rounds of all rows: the number of each, from 1, and its row. If the time may end before all
+/// are done, each row has its first round before any has its second.
+fn order(rows: usize, runs: u32, is_limited: bool) -> Vec<(u32, usize)> {
+    match is_limited {
+        true => (1..=runs)
+            .flat_map(|run| (0..rows).map(move |at| (run, at)))
+            .collect(),
+        false => (0..rows)
+            .flat_map(|at| (1..=runs).map(move |run| (run, at)))
+            .collect(),
+    }
 }
 
 /// Whether a peer takes part; cmwq always does, and what tells the ceiling.
@@ -64,68 +92,66 @@ pub(crate) fn wanted(args: &Args, offer: &Offer) -> bool {
     always || args.peers.is_empty() || args.peers.contains(&offer.peer)
 }
 
-fn measure_row(
+impl Start<'_> {
+    /// The row, before anything is measured.
+    fn row(&self) -> Row {
+        let entries = self.peers.iter().map(|(_, offer)| Entry {
+            peer: offer.peer.clone(),
+            version: offer.version.clone(),
+            mode: offer.mode.clone(),
+            runs: Vec::new(),
+            error: None,
+        });
+        Row {
+            lap: self.lap.name().to_owned(),
+            issuers: self.issuers,
+            item_us: self.item_us,
+            entries: entries.collect(),
+        }
+    }
+}
+
+/// One run of each peer.
+fn measure_round(
+    run: u32,
     start: &Start<'_>,
+    row: &mut Row,
     args: &Args,
     settings: &Settings,
     progress: &mut Progress,
-) -> Row {
-    let mut row = Row {
-        lap: start.lap.name().to_owned(),
-        issuers: start.issuers,
-        item_us: start.item_us,
-        entries: start
-            .peers
-            .iter()
-            .map(|(_, offer)| Entry {
-                peer: offer.peer.clone(),
-                version: offer.version.clone(),
-                mode: offer.mode.clone(),
-                runs: Vec::new(),
-                error: None,
-            })
-            .collect(),
-    };
-    for run in 1..=args.runs() {
-        // A round is measured whole: peers must have as many runs.
-        if progress.is_late(args) {
-            break;
+) {
+    for ((program, offer), entry) in start.peers.iter().zip(&mut row.entries) {
+        progress.step(&format!(
+            "run {run}/{}: {} with {} issuers, {}",
+            args.runs(),
+            row.lap,
+            row.issuers,
+            entry.label()
+        ));
+        // Who failed once is left out: its figures would be of another number of runs.
+        if entry.error.is_some() {
+            continue;
         }
-        for ((program, offer), entry) in start.peers.iter().zip(&mut row.entries) {
-            progress.step(&format!(
-                "run {run}/{}: {} with {} issuers, {}",
-                args.runs(),
-                row.lap,
-                row.issuers,
-                entry.label()
-            ));
-            // Who failed once is left out: its figures would be of another number of runs.
-            if entry.error.is_some() {
-                continue;
+        let arguments = arguments(start, offer, args, settings);
+        match undisturbed(
+            program,
+            &arguments,
+            &watch(start.lap, args, settings.cpus),
+            args.patience(),
+        ) {
+            Ok(mut figures) => {
+                derive(&mut figures);
+                if start.lap == Lap::Hogged {
+                    figures.extend(told(&args.hogging(settings.cpus)));
+                }
+                entry.runs.push(figures);
             }
-            let arguments = arguments(start, offer, args, settings);
-            match undisturbed(
-                program,
-                &arguments,
-                &watch(start.lap, args, settings.cpus),
-                args.patience(),
-            ) {
-                Ok(mut figures) => {
-                    derive(&mut figures);
-                    if start.lap == Lap::Hogged {
-                        figures.extend(told(&args.hogging(settings.cpus)));
-                    }
-                    entry.runs.push(figures);
-                }
-                Err(error) => {
-                    entry.runs.clear();
-                    entry.error = Some(error);
-                }
+            Err(error) => {
+                entry.runs.clear();
+                entry.error = Some(error);
             }
         }
     }
-    row.compare_with_ceiling();
-    row
 }
 
 /// Runs it again, as often as `patience` says, if others took more of the CPUs than [`DISTURBED_PERCENT`]; the least disturbed
@@ -265,6 +291,12 @@ impl Drop for Progress {
 mod tests {
     use super::*;
     use clap::Parser;
+
+    #[test]
+    fn each_row_has_a_round_before_any_has_two_if_the_time_is_limited() {
+        assert_eq!(order(2, 2, true), [(1, 0), (1, 1), (2, 0), (2, 1)]);
+        assert_eq!(order(2, 2, false), [(1, 0), (2, 0), (1, 1), (2, 1)]);
+    }
 
     fn hogged_arguments(more: &[&str]) -> Vec<String> {
         arguments_of(Lap::Hogged, more)

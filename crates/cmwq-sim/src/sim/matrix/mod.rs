@@ -21,12 +21,13 @@ use judge::Judged;
 use plan::{Matrix, Run};
 use results::Results;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<(), CliError> {
     let matrix = Matrix::new(arguments).map_err(CliError::new)?;
     super::with_page(arguments.html.as_deref(), |page| {
         let mut results = Results::open(file).map_err(CliError::new)?;
-        carry_out(&matrix, &mut results, arguments.jobs()).map_err(CliError::new)?;
+        carry_out(&matrix, &mut results, arguments).map_err(CliError::new)?;
         let judged = judge::all(&matrix, &results);
         if let Some(path) = page {
             std::fs::write(path, page::render(&matrix, &judged))
@@ -36,18 +37,23 @@ pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<(), CliError> {
     })
 }
 
-/// Runs what is not done yet.
-fn carry_out(matrix: &Matrix, results: &mut Results, jobs: usize) -> Result<(), String> {
+/// Runs what is not done yet, as far as the time allows.
+fn carry_out(matrix: &Matrix, results: &mut Results, arguments: &Arguments) -> Result<(), String> {
+    let began = Instant::now();
+    let has_time = || {
+        let within = arguments.within.map(Duration::from_secs);
+        within.is_none_or(|within| began.elapsed() < within)
+    };
     let runs: Vec<Run> = matrix.runs();
     let left: Vec<&Run> = runs.iter().filter(|run| !results.has(&run.key)).collect();
     let bar = super::bar(runs.len());
     bar.set_position((runs.len() - left.len()) as u64);
     // The plan is made before its process: a machine is described to the library once.
-    let works = left.iter().map(|run| {
+    let works = left.iter().take_while(|_| has_time()).map(|run| {
         let plan = matrix.of_cmwq(run);
         move || rows::of_cmwq(&plan?)
     });
-    apart::run_all(jobs, works, |number, ran| {
+    apart::run_all(arguments.jobs(), works, |number, ran| {
         let key = &left[number].key;
         let mut ran: rows::Ran = ran.map_err(|error| format!("{key}: {error}"))?;
         ran.forget_details();
@@ -56,6 +62,13 @@ fn carry_out(matrix: &Matrix, results: &mut Results, jobs: usize) -> Result<(), 
         results.add(key.clone(), ran)
     })?;
     bar.finish_and_clear();
+    let done = runs.iter().filter(|run| results.has(&run.key)).count();
+    if done < runs.len() {
+        eprintln!(
+            "{done} of {} runs are done; the same command goes on",
+            runs.len()
+        );
+    }
     Ok(())
 }
 

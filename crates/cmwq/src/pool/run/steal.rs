@@ -245,6 +245,7 @@ mod tests {
         ];
         assert_eq!(*seen.lock(), expected);
         assert_eq!(victim.lock().workers.len(), 0, "it has left");
+        assert_eq!(victim.lock().nr_workers(), 0);
         assert_eq!(own.lock().counts.away(), 0);
         let stats = victim.lock().stats;
         assert_eq!((stats.stolen, stats.completed), (1, 1));
@@ -265,9 +266,12 @@ mod tests {
             }
         });
         wants_thieves(&victim, 3, &ran);
+        victim.lock().thieves_called = true;
         as_thief(&own, |thief| {
             assert!(own.steal(thief));
             assert_eq!(*ran.lock(), [0; 0], "its own pool has an item");
+            let wants = victim.wants_thieves.load(Ordering::Relaxed);
+            assert!(wants && !victim.lock().thieves_called, "more waits there");
             stubs::run_all(&own);
             assert!(own.steal(thief));
         });

@@ -36,6 +36,7 @@ pub(in crate::pool) struct WorkerSlot {
     has_short_slice: bool,
     /// Whether it has slept for lack of work since the monitor last looked.
     has_slept: bool,
+    share: CpuShare,
     /// How much of the thread's CPU time is accounted to queues.
     pub(in crate::pool) accounted_cpu_ns: u64,
     pub(in crate::pool) die: bool,
@@ -43,6 +44,20 @@ pub(in crate::pool) struct WorkerSlot {
     pub(in crate::pool) batch: Option<Open>,
     /// The item of its batch that it had begun when the batch was closed.
     pub(in crate::pool) interrupted: Option<Run>,
+}
+
+/// A worker that computes for less than one part in this many of the time has a short slice.
+const SMALL_SHARE: u64 = 4;
+
+/// For how much of the time a worker has computed of late.
+#[derive(Default)]
+struct CpuShare {
+    /// When it slept last.
+    slept_ns: u64,
+    /// The CPU time between its last few sleeps, and the time, each with less weight the longer ago
+    /// it was.
+    used_ns: u64,
+    elapsed_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +119,7 @@ impl WorkerSlot {
             place: Place::default(),
             has_short_slice: false,
             has_slept: false,
+            share: CpuShare::default(),
             accounted_cpu_ns: 0,
             die: false,
             batch: None,
@@ -113,12 +129,18 @@ impl WorkerSlot {
 }
 
 impl WorkerSlot {
-    /// Called when the worker is about to sleep. If `is_brief` (it is usually woken for little), it
-    /// gets a short slice, with which it has the CPU as soon as it is woken, even if another thread
-    /// computes there.
-    pub(in crate::pool) fn note_sleep(&mut self, is_brief: bool) {
+    /// Called when the worker is about to sleep and has computed for `used_ns` since it slept last.
+    /// If `is_brief` (workers are usually woken for little), or if the worker computes for a small
+    /// share of the time, it gets a short slice. With that it has the CPU as soon as it is woken,
+    /// even if another thread computes there.
+    ///
+    /// The share decides where every CPU has a thread that computes. A worker that waits for that
+    /// thread finds several items when it runs at last, so its wake-ups are not brief. By that alone
+    /// it would have a long slice, and wait again.
+    pub(in crate::pool) fn note_sleep(&mut self, now_ns: u64, used_ns: u64, is_brief: bool) {
         self.has_slept = true;
-        self.set_slice(is_brief);
+        self.share.note_sleep(now_ns, used_ns);
+        self.set_slice(is_brief || self.share.is_small());
     }
 
     /// Called by the monitor: gives a worker that has not slept the system's slice again. With a
@@ -134,6 +156,20 @@ impl WorkerSlot {
             // Without slices, or the permission to set them, the thread waits longer.
             let _ = slice::set(self.handle.tid(), is_short);
         }
+    }
+}
+
+impl CpuShare {
+    /// The worker sleeps again, and has computed for `used_ns` since it slept last.
+    fn note_sleep(&mut self, now_ns: u64, used_ns: u64) {
+        let elapsed_ns = now_ns.saturating_sub(std::mem::replace(&mut self.slept_ns, now_ns));
+        let fade = |sum_ns: u64| sum_ns - sum_ns / 8;
+        self.used_ns = fade(self.used_ns) + used_ns.min(elapsed_ns);
+        self.elapsed_ns = fade(self.elapsed_ns) + elapsed_ns;
+    }
+
+    fn is_small(&self) -> bool {
+        self.used_ns * SMALL_SHARE < self.elapsed_ns
     }
 }
 
@@ -200,14 +236,48 @@ mod tests {
         let mut guard = pool.lock();
         let worker = &mut guard.workers[id];
         let slice_ns = || slice::of(own).expect("the system has slices");
-        worker.note_sleep(true);
+        // It computes all the time.
+        let mut now_ns = 1_000_000;
+        let mut note_sleep = |worker: &mut WorkerSlot, is_brief| {
+            now_ns += 1_000_000;
+            worker.note_sleep(now_ns, 1_000_000, is_brief);
+        };
+        note_sleep(worker, true);
         assert!(slice_ns() < default_ns);
         worker.lengthen_slice_unless_slept();
         assert!(slice_ns() < default_ns, "it has slept since");
         worker.lengthen_slice_unless_slept();
         assert_eq!(slice_ns(), default_ns, "it works all the time");
-        worker.note_sleep(true);
-        worker.note_sleep(false);
+        note_sleep(worker, true);
+        note_sleep(worker, false);
         assert_eq!(slice_ns(), default_ns, "it was woken for much");
+        // A computing thread has kept it waiting: it finds much to do, but has slept for longer.
+        for _ in 0..20 {
+            now_ns += 1_000_000;
+            worker.note_sleep(now_ns, 200_000, false);
+        }
+        assert!(slice_ns() < default_ns, "it uses a fifth of a CPU");
+        for _ in 0..20 {
+            now_ns += 1_000_000;
+            worker.note_sleep(now_ns, 300_000, false);
+        }
+        assert_eq!(slice_ns(), default_ns, "it uses more");
+    }
+
+    #[test]
+    fn a_share_is_that_of_the_last_sleeps() {
+        let mut share = CpuShare::default();
+        let mut now_ns = u64::from(u32::MAX);
+        let mut sleep = |share: &mut CpuShare, used_ns| {
+            now_ns += 100_000;
+            share.note_sleep(now_ns, used_ns);
+            share.is_small()
+        };
+        // Of the time before its first sleep little is known, and it counts less and less.
+        assert!((0..100).any(|_| !sleep(&mut share, 90_000)));
+        assert!(!sleep(&mut share, 0), "one sleep says little");
+        assert!((0..20).any(|_| sleep(&mut share, 10_000)));
+        // More CPU time than time has passed: the clocks differ a little.
+        assert!((0..20).any(|_| !sleep(&mut share, u64::MAX)));
     }
 }

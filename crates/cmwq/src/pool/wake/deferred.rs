@@ -34,6 +34,7 @@
 use crate::sys::atomic::plain::{AtomicBool, AtomicU64};
 use crate::sys::atomic::{self, AtomicU32, AtomicUsize, Ordering};
 use crate::sys::bell::Ringer;
+use crate::sys::cell::{alone, alone_at_last};
 use crate::sys::local::thread_local;
 use crate::sys::{clock, park};
 use crate::trace::{Callee, Foreign};
@@ -75,7 +76,9 @@ const WAKER: usize = 2;
 
 /// The entry of a task's waker.
 pub(in crate::pool) fn entry_of_waker(waker: Box<Foreign<Waker>>) -> usize {
-    Box::into_raw(waker).expose_provenance() | WAKER
+    let waker = Box::into_raw(waker);
+    alone(waker);
+    waker.expose_provenance() | WAKER
 }
 
 fn is_waker(entry: usize) -> bool {
@@ -89,6 +92,7 @@ fn is_waker(entry: usize) -> bool {
 pub(in crate::pool) unsafe fn wake(entry: usize) {
     if is_waker(entry) {
         let waker = std::ptr::with_exposed_provenance_mut::<Foreign<Waker>>(entry & !WAKER);
+        alone_at_last(waker);
         // SAFETY: it comes from `Box::into_raw`, and the caller owns it.
         let waker = unsafe { Box::from_raw(waker) };
         let outer = IN_WAKER.with(|inside| inside.replace(true));

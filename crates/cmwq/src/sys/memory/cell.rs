@@ -20,6 +20,15 @@ pub(crate) fn alone<T>(_memory: *const T) {
     cmwq_vm::weak::access_plain(_memory.addr(), cmwq_vm::Access::Write);
 }
 
+/// As [`alone`]. The memory goes back to an allocator, of which the virtual machine does not know what it orders.
+#[inline(always)]
+#[cfg_attr(cmwq_sim, track_caller)]
+pub(crate) fn alone_at_last<T>(memory: *const T) {
+    alone(memory);
+    #[cfg(cmwq_sim)]
+    cmwq_vm::weak::forget_plain(memory.addr());
+}
+
 /// A value that readers find at a place, and that is dropped when all of them have let go of it. The virtual machine checks that with a weak memory:
 /// each use must happen before the end.
 #[derive(Clone, Copy)]

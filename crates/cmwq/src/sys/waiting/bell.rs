@@ -12,37 +12,97 @@ pub(crate) use eventfd::{Bell, Ringer};
 #[cfg(cmwq_loom)]
 pub(crate) use modelled::{Bell, Ringer};
 
+use crate::sys::atomic::{AtomicI32, AtomicU32, Ordering};
+use crate::sys::task;
+
+/// One bell's place in the table.
+#[cfg_attr(all(cmwq_loom, not(test)), allow(dead_code, reason = "a model has it"))]
+struct BellSlot {
+    /// 1: a bell has it.
+    taken: AtomicU32,
+    /// The descriptor; [`NONE`]: the bell is closed.
+    fd: AtomicI32,
+    /// Threads that ring it now.
+    ringers: AtomicU32,
+    /// 1: it was rung since it was last cleared.
+    rung: AtomicU32,
+}
+
+#[cfg_attr(all(cmwq_loom, not(test)), allow(dead_code, reason = "a model has it"))]
+const NONE: i32 = -1;
+
+#[cfg_attr(all(cmwq_loom, not(test)), allow(dead_code, reason = "a model has it"))]
+impl BellSlot {
+    fn take(&self) -> bool {
+        // Acquire: what the bell before has done with the slot.
+        self.taken.swap(1, Ordering::Acquire) == 0
+    }
+
+    /// The slot is the caller's.
+    fn open(&self, fd: i32) {
+        self.rung.store(0, Ordering::Relaxed);
+        self.fd.store(fd, Ordering::SeqCst);
+    }
+
+    /// Calls `write` with the descriptor, unless the bell is closed. It is not closed meanwhile.
+    fn ring(&self, write: impl FnOnce(i32)) {
+        // SeqCst: the ringer counts itself, then reads the descriptor; the closing thread removes the descriptor, then reads the count. At least
+        // one of the two sees the other.
+        self.ringers.fetch_add(1, Ordering::SeqCst);
+        let fd = self.fd.load(Ordering::SeqCst);
+        if fd != NONE {
+            write(fd);
+            self.rung.store(1, Ordering::Release);
+        }
+        // Release: the ringer does not use the descriptor any more.
+        self.ringers.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Whether the descriptor may be readable, which it is not for long: the caller reads it.
+    fn clear(&self) -> bool {
+        // A ringer that has written but not set `rung` yet is still counted.
+        if self.ringers.load(Ordering::Acquire) == 0 && self.rung.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        self.rung.store(0, Ordering::Relaxed);
+        true
+    }
+
+    /// Returns when no ringer uses the descriptor. The caller then closes it, and [leaves](Self::leave) the slot.
+    fn close(&self, waits: bool) {
+        self.fd.store(NONE, Ordering::SeqCst);
+        while waits && self.ringers.load(Ordering::SeqCst) != 0 {
+            task::yield_now();
+        }
+    }
+
+    fn leave(&self) {
+        // Release: the next bell of this slot comes after all that was done with this one.
+        self.taken.store(0, Ordering::Release);
+    }
+}
+
 #[cfg(not(cmwq_loom))]
 mod eventfd {
-    use crate::sys::{fork, task};
+    use super::{BellSlot, NONE};
+    use crate::sys::atomic::{AtomicI32, AtomicU32};
+    use crate::sys::fork;
     use rustix::event::{EventfdFlags, eventfd};
     use std::io;
     use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-    use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
     /// How many bells a process may have at a time.
     const MOST: usize = 16_384;
-    const NONE: i32 = -1;
-
-    struct BellSlot {
-        taken: AtomicBool,
-        /// The descriptor; [`NONE`]: the bell is closed.
-        fd: AtomicI32,
-        /// Threads that ring it now.
-        ringers: AtomicU32,
-        /// Whether it was rung since it was last cleared.
-        rung: AtomicBool,
-    }
 
     static SLOTS: [BellSlot; MOST] = [const { BellSlot::new() }; MOST];
 
     impl BellSlot {
         const fn new() -> Self {
             BellSlot {
-                taken: AtomicBool::new(false),
+                taken: AtomicU32::new(0),
                 fd: AtomicI32::new(NONE),
                 ringers: AtomicU32::new(0),
-                rung: AtomicBool::new(false),
+                rung: AtomicU32::new(0),
             }
         }
     }
@@ -63,21 +123,13 @@ mod eventfd {
 
         /// Makes the descriptor readable.
         pub(crate) fn ring(&self) {
-            let slot = &SLOTS[self.0];
-            // SeqCst: the ringer counts itself, then reads the descriptor; the closing thread removes the descriptor, then reads the count. At least
-            // one of the two sees the other.
-            slot.ringers.fetch_add(1, Ordering::SeqCst);
-            let fd = slot.fd.load(Ordering::SeqCst);
-            if fd != NONE {
+            SLOTS[self.0].ring(|fd| {
                 // SAFETY: the descriptor is not closed before this ringer has left.
                 let fd = unsafe { BorrowedFd::borrow_raw(fd) };
                 // The write fails if the counter is at its maximum; then the descriptor is readable
                 // anyway.
                 let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
-                slot.rung.store(true, Ordering::Release);
-            }
-            // Release: the ringer does not use the descriptor any more.
-            slot.ringers.fetch_sub(1, Ordering::Release);
+            });
         }
     }
 
@@ -92,14 +144,12 @@ mod eventfd {
     impl Bell {
         pub(crate) fn new() -> io::Result<Self> {
             let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-            let free = |slot: &BellSlot| !slot.taken.swap(true, Ordering::Acquire);
-            let Some(index) = SLOTS.iter().position(free) else {
+            let Some(index) = SLOTS.iter().position(BellSlot::take) else {
                 return Err(io::Error::other(format!(
                     "all {MOST} eventfds that completion queues may have are in use"
                 )));
             };
-            SLOTS[index].rung.store(false, Ordering::Relaxed);
-            SLOTS[index].fd.store(fd.as_raw_fd(), Ordering::SeqCst);
+            SLOTS[index].open(fd.as_raw_fd());
             Ok(Bell {
                 fd,
                 ringer: Ringer(index),
@@ -117,12 +167,9 @@ mod eventfd {
 
         /// Makes it unreadable, with a system call only if it may be readable.
         pub(crate) fn clear(&self) {
-            let slot = &SLOTS[self.ringer.0];
-            // A ringer that has written but not set `rung` yet is still counted.
-            if slot.ringers.load(Ordering::Acquire) == 0 && !slot.rung.load(Ordering::Acquire) {
+            if !SLOTS[self.ringer.0].clear() {
                 return;
             }
-            slot.rung.store(false, Ordering::Relaxed);
             // It fails if the counter is 0.
             let _ = rustix::io::read(&self.fd, &mut [0; 8]);
         }
@@ -131,12 +178,10 @@ mod eventfd {
     impl Drop for Bell {
         fn drop(&mut self) {
             let slot = &SLOTS[self.ringer.0];
-            slot.fd.store(NONE, Ordering::SeqCst);
-            if self.born == fork::generation() {
-                while slot.ringers.load(Ordering::SeqCst) != 0 {
-                    task::yield_now();
-                }
-                slot.taken.store(false, Ordering::Release);
+            let waits = self.born == fork::generation();
+            slot.close(waits);
+            if waits {
+                slot.leave();
             }
         }
     }
@@ -222,5 +267,107 @@ mod modelled {
                 value = self.0.0.1.wait(value).unwrap();
             }
         }
+    }
+}
+
+#[cfg(all(test, cmwq_loom))]
+mod model {
+    //! A bell is closed while it is rung.
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use std::sync::Arc;
+
+    /// What the descriptor refers to.
+    struct File(UnsafeCell<u32>);
+
+    // SAFETY: the cell is what the model is about.
+    unsafe impl Sync for File {}
+    // SAFETY: as above.
+    unsafe impl Send for File {}
+
+    fn slot() -> Arc<(BellSlot, [File; 2])> {
+        let slot = BellSlot {
+            taken: AtomicU32::new(0),
+            fd: AtomicI32::new(NONE),
+            ringers: AtomicU32::new(0),
+            rung: AtomicU32::new(0),
+        };
+        Arc::new((slot, [0, 0].map(|value| File(UnsafeCell::new(value)))))
+    }
+
+    fn ring((slot, files): &(BellSlot, [File; 2])) {
+        slot.ring(|fd| {
+            // SAFETY: checked by loom.
+            files[fd as usize].0.with(|value| unsafe { *value });
+        });
+    }
+
+    fn close((slot, files): &(BellSlot, [File; 2]), fd: i32) {
+        slot.close(true);
+        // SAFETY: checked by loom.
+        files[fd as usize].0.with_mut(|value| unsafe { *value = 1 });
+        slot.leave();
+    }
+
+    #[test]
+    fn a_descriptor_is_not_closed_while_a_ringer_writes_to_it() {
+        loom::model(|| {
+            let slot = slot();
+            assert!(slot.0.take());
+            slot.0.open(0);
+            let ringer = {
+                let slot = slot.clone();
+                loom::thread::spawn(move || ring(&slot))
+            };
+            close(&slot, 0);
+            ringer.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn who_takes_the_slot_next_comes_after_the_bell_before() {
+        loom::model(|| {
+            let slot = slot();
+            assert!(slot.0.take());
+            slot.0.open(0);
+            let next = {
+                let slot = slot.clone();
+                loom::thread::spawn(move || {
+                    if slot.0.take() {
+                        // SAFETY: checked by loom.
+                        slot.1[0].0.with_mut(|value| unsafe { *value = 2 });
+                        slot.0.open(1);
+                        close(&slot, 1);
+                    }
+                })
+            };
+            close(&slot, 0);
+            next.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_bell_that_was_rung_and_not_cleared_may_be_readable() {
+        loom::model(|| {
+            let slot = slot();
+            assert!(slot.0.take());
+            slot.0.open(0);
+            let ringer = {
+                let slot = slot.clone();
+                loom::thread::spawn(move || {
+                    slot.0.ring(|_| {
+                        // SAFETY: checked by loom.
+                        slot.1[0].0.with_mut(|value| unsafe { *value = 1 });
+                    });
+                })
+            };
+            // Who does not clear it may leave it readable for the next time.
+            if !slot.0.clear() {
+                ringer.join().unwrap();
+                assert!(slot.0.clear(), "it was rung, and no clearing saw that");
+            } else {
+                ringer.join().unwrap();
+            }
+        });
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::sys::atomic::{AtomicPtr, Ordering};
 use crate::sys::blocks;
+use crate::sys::cell::alone;
 use crate::trace::dispose;
 use std::alloc::Layout;
 use std::marker::PhantomData;
@@ -74,6 +75,7 @@ impl<T> PostEntry<T> {
                 value,
             });
         }
+        alone(entry.as_ptr());
         entry
     }
 
@@ -208,6 +210,7 @@ impl<T> TakenPosts<T> {
         let mut taken = TakenPosts { oldest: None };
         let mut next = NonNull::new(head).filter(|head| is_entry(head.as_ptr()));
         while let Some(entry) = next {
+            alone(entry.as_ptr());
             // SAFETY: the exchange made this owner the only user of the chain.
             unsafe {
                 next = NonNull::new((*entry.as_ptr()).below);

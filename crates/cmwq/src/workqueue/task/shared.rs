@@ -3,6 +3,7 @@
 use crate::item::Completion;
 use crate::pool::Pool;
 use crate::sys::atomic::{AtomicPtr, AtomicU32, Ordering};
+use crate::sys::cell::{alone, alone_at_last};
 use crate::sys::fork;
 use crate::trace::Foreign;
 use std::task::Waker;
@@ -41,7 +42,9 @@ impl ResultState {
             // The caller's own waker, on the caller's behalf: a panic is the caller's.
             _ => Box::new(Foreign::new(waker.clone())),
         };
-        self.waker.store(Box::into_raw(waker), Ordering::Release);
+        let waker = Box::into_raw(waker);
+        alone(waker);
+        self.waker.store(waker, Ordering::Release);
         // The thread that completes it after this finds a waiter, and with it the waker.
         self.done.mark_polled()
     }
@@ -55,8 +58,12 @@ impl ResultState {
 
     fn take_waker(&self) -> Option<Box<Foreign<Waker>>> {
         let waker = self.waker.swap(std::ptr::null_mut(), Ordering::AcqRel);
+        if waker.is_null() {
+            return None;
+        }
+        alone_at_last(waker);
         // SAFETY: the pointer came from Box::into_raw, and the swap made this thread its owner.
-        (!waker.is_null()).then(|| unsafe { Box::from_raw(waker) })
+        Some(unsafe { Box::from_raw(waker) })
     }
 }
 
