@@ -33,7 +33,7 @@ struct Entry {
 /// ANSWERED.fetch_add(1, Relaxed); // wherever the program answers a request
 /// let control = cmwq_control::serve()?;
 /// let metrics = cmwq_control::Client::connect_to(control.path())?.metrics()?;
-/// assert!(metrics.contains("cmwq_requests_total 1"));
+/// assert!(metrics.contains("cmwq_requests_total{} 1"));
 /// drop(shown); // it is not shown any more
 /// # Ok::<(), cmwq_control::ControlError>(())
 /// ```
