@@ -177,7 +177,9 @@ __attribute__((__constructor__)) static void cmwq_told_start(void)
 	if (!cmwq_told_is_drd && DRD_GET_VALGRIND_THREADID)
 		cmwq_told_is_drd = 1;
 #endif
-	(void)cmwq_set_run_hooks(cmwq_told_begin, cmwq_told_end);
+	/* Another file of the program may have come first: then its hooks are heard. */
+	int refused = cmwq_set_run_hooks(cmwq_told_begin, cmwq_told_end);
+	(void)refused;
 }
 
 static inline bool cmwq_told_queue_work(struct cmwq_workqueue *wq, struct cmwq_work *work)

@@ -11,14 +11,18 @@ mod svg;
 mod view;
 
 use std::io::{self, IsTerminal};
+use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use cmwq_control::Client;
 use ratatui::backend::TestBackend;
+use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::crossterm::execute;
 use ratatui::{DefaultTerminal, Terminal};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, kill_current_process_group};
 use signal_hook::consts::{SIGCONT, SIGQUIT, SIGTSTP};
 use signal_hook::low_level::emulate_default_handler;
@@ -146,7 +150,27 @@ struct Screen;
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        ratatui::restore();
+        // A terminal that is gone cannot be restored, and takes no message about it.
+        let _ = ratatui::try_restore();
+        let _ = execute!(io::stdout(), Show);
+    }
+}
+
+/// Waits until a key may have been pressed, `wait` is over or a signal has come.
+///
+/// `crossterm` reads from a terminal that has hung up for ever, so it is never asked about one.
+fn wait_for_key(wait: Duration) -> io::Result<()> {
+    let stdin = io::stdin();
+    let mut keys = [PollFd::new(&stdin, PollFlags::IN)];
+    let wait = Timespec::try_from(wait).map_err(io::Error::other)?;
+    match poll(&mut keys, Some(&wait)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    match keys[0].revents().intersects(gone) {
+        true => Err(io::Error::other("it has hung up")),
+        false => Ok(()),
     }
 }
 
@@ -166,7 +190,8 @@ fn on_screen(client: &mut Client, model: &mut Model, interval: Duration) -> Resu
         stop.map_err(failed)?,
         cont.map_err(failed)?,
     );
-    let mut terminal = ratatui::try_init().map_err(failed)?;
+    // Its drop would say on standard error that the cursor cannot be shown, and panic if that is gone too.
+    let mut terminal = ManuallyDrop::new(ratatui::try_init().map_err(failed)?);
     let screen = Screen;
     let has_color = cmwq_command::output::has_color(Stream::Out);
     let mut next_look = Instant::now() + interval;
@@ -180,7 +205,7 @@ fn on_screen(client: &mut Client, model: &mut Model, interval: Duration) -> Resu
             emulate_default_handler(SIGTSTP).map_err(failed)?;
         }
         if cont.swap(false, Ordering::Relaxed) {
-            terminal = screen_anew().map_err(failed)?;
+            terminal = ManuallyDrop::new(screen_anew().map_err(failed)?);
         }
         let drawn = terminal.draw(|frame| {
             view::draw(frame, model);
@@ -196,7 +221,9 @@ fn on_screen(client: &mut Client, model: &mut Model, interval: Duration) -> Resu
             }
         }
         let wait = next_look.saturating_duration_since(Instant::now());
-        if !event::poll(wait.min(KEY_WAIT)).map_err(failed)? {
+        wait_for_key(Duration::ZERO).map_err(failed)?;
+        if !event::poll(Duration::ZERO).map_err(failed)? {
+            wait_for_key(wait.min(KEY_WAIT)).map_err(failed)?;
             continue;
         }
         let Event::Key(key) = event::read().map_err(failed)? else {

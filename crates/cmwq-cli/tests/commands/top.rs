@@ -2,7 +2,7 @@
 
 use crate::common::serve;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{OptionalActions, Termios, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 use std::fs::File;
@@ -31,7 +31,8 @@ struct OnTerminal {
 
 impl OnTerminal {
     fn start(dir: &Path) -> OnTerminal {
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
+            .expect("a terminal");
         grantpt(&ours).expect("granted");
         unlockpt(&ours).expect("unlocked");
         let name = ptsname(&ours, Vec::new()).expect("its name");
@@ -127,6 +128,26 @@ impl OnTerminal {
         assert_eq!(now.input_modes, self.before.input_modes);
         assert_eq!(now.output_modes, self.before.output_modes);
     }
+}
+
+/// As when a window is closed, for a program that gets no signal by that: one that was started with `setsid`.
+#[test]
+fn it_ends_when_its_terminal_has_hung_up() {
+    let served = serve();
+    let OnTerminal {
+        ours, its, child, ..
+    } = OnTerminal::start(served.dir.path());
+    let mut child = child;
+    drop((ours, its));
+    let ended = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).expect("a descriptor");
+    let ready = poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&PATIENCE));
+    let goes_on = ready == Ok(0);
+    if goes_on {
+        child.kill().expect("it lives");
+    }
+    let status = child.wait().expect("it is ours");
+    assert!(!goes_on, "it goes on without its terminal");
+    assert_eq!(status.code(), Some(1), "{status}");
 }
 
 #[test]
