@@ -4,7 +4,16 @@ use std::fmt;
 
 use clap::error::{ContextKind, ContextValue};
 
-/// What went wrong, in one line that names the value and what is allowed.
+/// Says why a subcommand failed, in one line that names the value and what is allowed, and with
+/// which exit status it ends.
+///
+/// ```
+/// use cmwq_command::CliError;
+///
+/// let error = CliError::new("the port is 70000; allowed: 1 to 65535");
+/// assert_eq!(error.status(), CliError::WRONG);
+/// assert_eq!(CliError::failed("the disk is full").status(), CliError::FAILED);
+/// ```
 #[derive(Debug)]
 pub struct CliError {
     message: String,

@@ -11,14 +11,14 @@ use clap_mangen::roff::{Roff, roman};
 
 use crate::{CliError, output};
 
-/// What `completions` is asked for.
+/// The arguments of a subcommand `completions`, as in the example of [`completions()`].
 #[derive(Debug, clap::Args)]
 pub struct CompletionsArgs {
     /// The shell
     shell: Shell,
 }
 
-/// What `man` is asked for.
+/// The arguments of a subcommand `man`, as in the example of [`man()`].
 #[derive(Debug, clap::Args)]
 pub struct ManArgs {
     /// An existing folder, such as /usr/local/share/man/man1
@@ -27,6 +27,21 @@ pub struct ManArgs {
 }
 
 /// Prints the completions for a shell.
+///
+/// ```
+/// use clap::{CommandFactory, Parser};
+/// use cmwq_command::generate::{CompletionsArgs, completions};
+///
+/// #[derive(Parser)]
+/// enum Tool {
+///     /// Prints completions for a shell
+///     Completions(CompletionsArgs),
+/// }
+///
+/// let Tool::Completions(args) = Tool::parse_from(["tool", "completions", "bash"]);
+/// completions(Tool::command(), &args)?;
+/// # Ok::<(), cmwq_command::CliError>(())
+/// ```
 pub fn completions(mut command: clap::Command, args: &CompletionsArgs) -> Result<(), CliError> {
     let name = command.get_name().to_owned();
     let mut text = Vec::new();
@@ -38,6 +53,26 @@ pub fn completions(mut command: clap::Command, args: &CompletionsArgs) -> Result
 }
 
 /// Writes a page for the command and one for each subcommand.
+///
+/// ```
+/// use clap::{CommandFactory, Parser};
+/// use cmwq_command::generate::{ManArgs, man};
+///
+/// #[derive(Parser)]
+/// enum Tool {
+///     /// Writes the man pages
+///     Man(ManArgs),
+/// }
+///
+/// # let dir = std::env::temp_dir().join(format!("cmwq-man-{}", std::process::id()));
+/// # std::fs::create_dir(&dir)?;
+/// let Tool::Man(args) = Tool::parse_from(["tool".as_ref(), "man".as_ref(), dir.as_os_str()]);
+/// # let written =
+/// man(Tool::command(), &args);
+/// # std::fs::remove_dir_all(&dir)?;
+/// # written.expect("the folder exists");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub fn man(command: clap::Command, args: &ManArgs) -> Result<(), CliError> {
     // A page is not a terminal: no colours, and no page for `help`.
     let mut command = command

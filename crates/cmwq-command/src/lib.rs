@@ -12,4 +12,21 @@ mod run;
 
 pub use cli_error::CliError;
 pub use number::whole;
-pub use run::{ColorArgs, run};
+/// Gives a command the option `--color`.
+///
+/// ```
+/// use clap::{CommandFactory, Parser};
+/// use cmwq_command::ColorArgs;
+///
+/// #[derive(Parser)]
+/// struct Tool {
+///     #[command(flatten)]
+///     color: ColorArgs,
+/// }
+///
+/// let help = Tool::command().render_long_help().to_string();
+/// assert!(help.contains("--color <WHEN>"));
+/// ```
+///
+pub use run::ColorArgs;
+pub use run::run;

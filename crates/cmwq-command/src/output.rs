@@ -55,7 +55,14 @@ pub fn print_until_closed(text: &str) -> Result<bool, CliError> {
     }
 }
 
-/// A stream that may be a terminal.
+/// Names a stream that may be a terminal, for [`has_color`].
+///
+/// ```
+/// use cmwq_command::output::{Stream, has_color};
+///
+/// let bold = if has_color(Stream::Out) { "\u{1b}[1m" } else { "" };
+/// println!("{bold}4 workqueues");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output.

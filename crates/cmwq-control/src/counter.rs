@@ -20,7 +20,23 @@ struct Entry {
     value: Value,
 }
 
-/// A counter of the program's own: in the answers to `state`, in `cmwq top`, and in the metrics, until it is dropped.
+/// Shows a counter of the program's own in the answers to `state`, in `cmwq top`, and in the
+/// metrics, until it is dropped.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+///
+/// static ANSWERED: AtomicU64 = AtomicU64::new(0);
+/// let shown = cmwq_control::Counter::show("requests", "Requests answered", || {
+///     ANSWERED.load(Relaxed)
+/// })?;
+/// ANSWERED.fetch_add(1, Relaxed); // wherever the program answers a request
+/// let control = cmwq_control::serve()?;
+/// let metrics = cmwq_control::Client::connect_to(control.path())?.metrics()?;
+/// assert!(metrics.contains("cmwq_requests_total{} 1"));
+/// drop(shown); // it is not shown any more
+/// # Ok::<(), cmwq_control::ControlError>(())
+/// ```
 #[must_use = "the counter is shown only while it lives"]
 pub struct Counter(u64);
 

@@ -2,7 +2,16 @@
 
 use crate::histogram::Histogram;
 
-/// Percentiles of some times.
+/// Percentiles of the times that a run has measured: a part of a [`Found`].
+///
+/// ```
+/// use cmwq_loads::{Found, Latency};
+///
+/// fn report(found: &Found) {
+///     let Latency { count, p50_ns, p99_ns, .. } = found.start;
+///     println!("of {count} items half began within {p50_ns} ns, 99 in 100 within {p99_ns} ns");
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
     /// How many there are.
@@ -32,7 +41,19 @@ impl Latency {
     }
 }
 
-/// What a run found out. The figures are of its last two time windows.
+/// What a run has measured, from [`run`](crate::run()). The figures are of its last two time
+/// windows.
+///
+/// ```
+/// use cmwq_loads::Found;
+///
+/// fn report(found: &Found) {
+///     println!("{:.0} items/s, {:.0} ns of CPU each", found.items_per_s, found.cpu_ns_per_item);
+///     if !found.is_steady {
+///         println!("not steady: the windows had {:?} items/s", found.window_rates);
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     /// Items that had run in a second. Those of a round count as they run, others when their issuer

@@ -31,7 +31,22 @@ pub use found::{Found, Latency};
 pub use load::{Issuers, Load, Mix, Pause, Place, Rate, Shape};
 pub use run::{Span, run};
 
-/// Does the work of its items.
+/// Does the work of the items that a load queues.
+///
+/// ```
+/// use cmwq_loads::{Job, Target};
+///
+/// struct Greeting;
+///
+/// impl Target for Greeting {
+///     fn run(&self, index: u32) {
+///         println!("hello from item {index}");
+///     }
+/// }
+///
+/// static GREETING: Greeting = Greeting;
+/// Job::new(&GREETING, 7).run(); // as a pool's worker does
+/// ```
 pub trait Target: Sync {
     /// Runs the item of that number, on a worker.
     fn run(&self, index: u32);
@@ -39,6 +54,28 @@ pub trait Target: Sync {
 
 /// One item, as it is handed to a pool. Targets live until the process ends, so that every pool may
 /// take an item, whatever lifetime it asks for.
+///
+/// ```
+/// use cmwq_loads::{Job, Target};
+/// use std::sync::atomic::{AtomicU32, Ordering};
+///
+/// struct Sum(AtomicU32);
+///
+/// impl Target for Sum {
+///     fn run(&self, index: u32) {
+///         self.0.fetch_add(index, Ordering::Relaxed);
+///     }
+/// }
+///
+/// static SUM: Sum = Sum(AtomicU32::new(0));
+/// let jobs = [1, 2, 3].map(|index| Job::new(&SUM, index));
+/// std::thread::scope(|scope| {
+///     for job in jobs {
+///         scope.spawn(move || job.run());
+///     }
+/// });
+/// assert_eq!(SUM.0.load(Ordering::Relaxed), 6);
+/// ```
 #[derive(Clone, Copy)]
 pub struct Job {
     /// Who does the work.
@@ -60,7 +97,27 @@ impl Job {
     }
 }
 
-/// A pool that items are queued on.
+/// Queues items: a pool takes part in the comparison by this trait.
+///
+/// ```
+/// use cmwq_loads::{Job, Pool};
+///
+/// /// Starts a thread for each item.
+/// struct ThreadEach;
+///
+/// impl Pool for ThreadEach {
+///     type Item = Job;
+///
+///     fn item(&self, job: Job) -> Job {
+///         job
+///     }
+///
+///     fn submit(&self, item: &Job) {
+///         let job = *item;
+///         std::thread::spawn(move || job.run());
+///     }
+/// }
+/// ```
 pub trait Pool: Send + Sync + 'static {
     /// An item cannot be queued unless somebody waits for it: all rounds go by [`Pool::gather`],
     /// and only they are possible.
@@ -80,7 +137,34 @@ pub trait Pool: Send + Sync + 'static {
     }
 }
 
-/// One thread waits, others wake it.
+/// Lets one thread wait until others wake it.
+///
+/// ```
+/// use cmwq_loads::Bell;
+/// use std::sync::{Condvar, Mutex};
+///
+/// struct Flag(Mutex<bool>, Condvar);
+///
+/// impl Bell for Flag {
+///     fn new() -> Flag {
+///         Flag(Mutex::new(false), Condvar::new())
+///     }
+///
+///     fn ring(&self) {
+///         *self.0.lock().expect("no panic") = true;
+///         self.1.notify_one();
+///     }
+///
+///     fn wait(&self) {
+///         let rung = self.0.lock().expect("no panic");
+///         *self.1.wait_while(rung, |rung| !*rung).expect("no panic") = false;
+///     }
+/// }
+///
+/// let bell = Flag::new();
+/// bell.ring();
+/// bell.wait(); // does not sleep: the bell has rung
+/// ```
 pub trait Bell: Send + Sync + 'static {
     /// Each ring ends exactly one wait, and nothing else does.
     const COUNTS: bool = false;
@@ -95,7 +179,18 @@ pub trait Bell: Send + Sync + 'static {
     fn wait(&self);
 }
 
-/// What a thread accesses a cache line for.
+/// Says for what a thread accesses a cache line: see [`Machine::touch`].
+///
+/// ```
+/// use cmwq_loads::{Access, Machine};
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// /// Counts, at the cost that the machine has for it.
+/// fn count<M: Machine>(machine: &M, counter: &AtomicU64) {
+///     machine.touch(std::ptr::from_ref(counter).addr(), Access::Update);
+///     counter.fetch_add(1, Ordering::Relaxed);
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// It reads.
@@ -106,7 +201,18 @@ pub enum Access {
     Update,
 }
 
-/// What the process has used since it was started.
+/// What the process has used since it was started, from [`Machine::usage`].
+///
+/// ```
+/// use cmwq_loads::{Machine, Usage};
+///
+/// /// The CPU time that `work` takes, on all threads together.
+/// fn cpu_ns_of<M: Machine>(machine: &M, work: impl FnOnce()) -> u64 {
+///     let before: Usage = machine.usage();
+///     work();
+///     machine.usage().cpu_ns - before.cpu_ns
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// CPU time of all threads.
@@ -117,7 +223,20 @@ pub struct Usage {
     pub switches: u64,
 }
 
-/// Where a load runs.
+/// Carries out a load: threads, a clock, computing and sleeping, on a real machine or a simulated
+/// one.
+///
+/// ```
+/// use cmwq_loads::{Load, Machine, Pool, Span, run};
+/// use std::sync::Arc;
+///
+/// /// How many items `pool` runs in a second, whatever the machine.
+/// fn rate<M: Machine, P: Pool>(machine: &M, pool: &Arc<P>) -> Result<f64, String> {
+///     let load = Load::named("scatter-64").expect("it is one of them");
+///     let found = run(machine, pool, &load, Span::of(1_000_000_000))?;
+///     Ok(found.items_per_s)
+/// }
+/// ```
 pub trait Machine: Clone + Send + Sync + 'static {
     /// How a thread waits for an item.
     type Bell: Bell;

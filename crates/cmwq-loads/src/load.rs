@@ -1,6 +1,13 @@
 //! What a load is, and the loads that have a name.
 
 /// How many threads queue items.
+///
+/// ```
+/// use cmwq_loads::Issuers;
+///
+/// assert_eq!(Issuers::parse("half"), Some(Issuers::Half));
+/// assert_eq!(Issuers::Half.on(16), 8); // of 16 CPUs
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Issuers {
     /// So many.
@@ -38,7 +45,15 @@ impl Issuers {
     }
 }
 
-/// What an issuer does between two rounds.
+/// What an issuer (a thread that queues items) does between two rounds: a part of a [`Shape`].
+///
+/// ```
+/// use cmwq_loads::{Load, Pause, Shape};
+///
+/// let load = Load::named("burst-16").expect("it is one of them");
+/// let every_5_ms = Pause::Every(5_000_000);
+/// assert!(matches!(load.shape, Shape::Gather { items: 16, pause, .. } if pause == every_5_ms));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
     /// Nothing.
@@ -51,7 +66,14 @@ pub enum Pause {
     Every(u64),
 }
 
-/// How often items arrive.
+/// How often items arrive that wait for nothing: a part of a [`Shape`].
+///
+/// ```
+/// use cmwq_loads::{Load, Rate, Shape};
+///
+/// let load = Load::named("open-60").expect("it is one of them");
+/// assert_eq!(load.shape, Shape::Arrive { rate: Rate::Percent(60) });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
     /// At so many percent of what the CPUs bear, at times that nobody foresees (the gaps are
@@ -61,7 +83,14 @@ pub enum Rate {
     Every(u64),
 }
 
-/// What an issuer does, over and over.
+/// What an issuer (a thread that queues items) does, over and over.
+///
+/// ```
+/// use cmwq_loads::{Load, Shape};
+///
+/// let load = Load::named("window").expect("it is one of them");
+/// assert_eq!(load.shape, Shape::Flow { in_flight: 64, stages: 1 });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// It queues so many items at once and waits for all of them.
@@ -89,6 +118,14 @@ pub enum Shape {
 }
 
 /// Which items are unlike the others.
+///
+/// ```
+/// use cmwq_loads::{Load, Mix};
+///
+/// let load = Load::named("mixed").expect("it is one of them");
+/// assert_eq!(load.mix, Mix::Longer { one_in: 50, times: 100 });
+/// assert_eq!(load.mean_ns().round(), 8_940.0); // 3 us; one in 50 takes 300 us
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mix {
     /// None.
@@ -109,7 +146,14 @@ pub enum Mix {
     },
 }
 
-/// Where the issuers are.
+/// Where the issuers (the threads that queue items) are.
+///
+/// ```
+/// use cmwq_loads::{Load, Place};
+///
+/// let load = Load::named("one-cpu").expect("it is one of them");
+/// assert_eq!(load.place, Place::OneCpu);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Each is pinned: the first to the first CPU, and so on, round all CPUs.
@@ -120,7 +164,17 @@ pub enum Place {
     Free,
 }
 
-/// A load.
+/// Describes a load: what items do, how they are queued, and by how many threads.
+///
+/// ```
+/// use cmwq_loads::Load;
+///
+/// for load in Load::all() {
+///     println!("{}: {}", load.name, load.about);
+/// }
+/// let shorter = Load { item_ns: 1_000, ..Load::named("window").expect("it is one of them") };
+/// assert_eq!(shorter.mean_ns(), 1_000.0);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Load {
     /// Its name.

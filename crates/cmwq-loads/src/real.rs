@@ -11,7 +11,18 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-/// The threads, the clock and the CPUs of this process; `B`: how a thread waits.
+/// The machine that the process runs on: its threads, its clock and its CPUs. `B` is how a thread
+/// waits.
+///
+/// ```
+/// use cmwq_loads::Machine;
+/// use cmwq_loads::real::{Park, Threads, calibrate};
+///
+/// let machine = Threads::<Park>::new(calibrate());
+/// let began = machine.now_ns();
+/// machine.compute(10_000);
+/// println!("10 us of computing took {} ns", machine.now_ns() - began);
+/// ```
 pub struct Threads<B> {
     cpus: Arc<[usize]>,
     /// Steps of [`spin`] that take a microsecond.
@@ -166,7 +177,19 @@ impl<B: Bell> Machine for Threads<B> {
     }
 }
 
-/// The standard library's park and unpark.
+/// Waits by park and unpark of the standard library.
+///
+/// ```
+/// use cmwq_loads::Bell;
+/// use cmwq_loads::real::Park;
+/// use std::sync::Arc;
+///
+/// let bell = Arc::new(Park::new());
+/// bell.adopt(); // this thread waits
+/// let ringer = bell.clone();
+/// std::thread::spawn(move || ringer.ring());
+/// bell.wait();
+/// ```
 #[derive(Default)]
 pub struct Park(OnceLock<Thread>);
 

@@ -8,6 +8,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How long a run takes.
+///
+/// ```
+/// use cmwq_loads::Span;
+///
+/// let second = Span::of(1_000_000_000);
+/// assert_eq!(second.window_ns, 500_000_000); // two windows are measured
+/// let stricter = Span { tolerance_percent: 2, ..second };
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// Before the first window.

@@ -20,7 +20,19 @@ struct OfThread {
     ran: Mutex<Vec<Ran>>,
 }
 
-/// Notes all items of a run: pass it to [`Threads::watched_by`](crate::real::Threads::watched_by).
+/// Notes by which threads and on which CPUs the items of a run were run: pass it to
+/// [`Threads::watched_by`](crate::real::Threads::watched_by).
+///
+/// ```
+/// use cmwq_loads::real::{Park, Threads, calibrate};
+/// use cmwq_loads::watch::Watch;
+///
+/// let watch = Watch::default();
+/// let machine = Threads::<Park>::new(calibrate()).watched_by(watch.clone());
+/// // ... run a load on `machine` ...
+/// let placed = watch.placed(0); // since the beginning
+/// println!("{} threads ran items, on {:.1} CPUs at once", placed.threads, placed.cpus_at_once);
+/// ```
 #[derive(Clone, Default)]
 pub struct Watch(Arc<Mutex<Vec<Arc<OfThread>>>>);
 
@@ -77,7 +89,17 @@ impl Watch {
     }
 }
 
-/// Where the items of a run were.
+/// Where the items of a run were, from [`Watch::placed`].
+///
+/// ```
+/// use cmwq_loads::watch::Placed;
+///
+/// fn report(placed: &Placed) {
+///     for (cpu, share) in &placed.shares {
+///         println!("CPU {cpu} ran {:.0} % of the items", share * 100.0);
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Placed {
     /// While at least one item ran: on how many CPUs on average.

@@ -20,7 +20,18 @@ const MAX_EXTENTS: usize = 128;
 /// A hole that reads as zeroes, as the metadata context says it.
 const HOLE_AND_ZERO: u32 = 3;
 
-/// What clients see as a disk.
+/// What clients see as a disk: a store, and a cipher in front of it or none.
+///
+/// ```
+/// use cmwq_nbd::{export::Export, store::MemoryStore};
+///
+/// let store = MemoryStore::new(64 << 20)?;
+/// let export = Export::new("scratch", Box::new(store), None, false);
+/// assert_eq!((export.name(), export.size()), ("scratch", 64 << 20));
+/// let requests = export.requests();
+/// println!("{} of {} without a work item", requests.inline, requests.all);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct Export {
     name: String,
     store: Box<dyn Store>,
@@ -35,7 +46,7 @@ pub struct Export {
     pollers: AtomicUsize,
 }
 
-/// How many requests an export has had.
+/// How many requests an [`Export`] has had, as in the example there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
     /// Of all clients, also those that were answered with an error.

@@ -8,9 +8,25 @@ use std::path::Path;
 use crate::secret::Secret;
 
 /// A key of AES-XTS: two keys of AES-128 or of AES-256, one after the other.
+///
+/// ```
+/// use cmwq_nbd::key::Key;
+///
+/// let bytes: Vec<u8> = (0..64).collect(); // of a real key: random
+/// let key = Key::new(&bytes)?;
+/// assert_eq!(key.bits(), 512);
+/// # Ok::<(), cmwq_nbd::key::KeyError>(())
+/// ```
 pub struct Key(Secret);
 
 /// Why a key cannot be used. Says what was wrong and nothing of the key.
+///
+/// ```
+/// use cmwq_nbd::key::Key;
+///
+/// let error = Key::new(b"secret").err().expect("it is too short");
+/// assert!(error.to_string().starts_with("the key is 6 bytes long"));
+/// ```
 #[derive(Debug)]
 pub struct KeyError(String);
 

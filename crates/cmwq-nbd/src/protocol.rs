@@ -125,6 +125,14 @@ pub const BASE_ALLOCATION: &str = "base:allocation";
 pub const BASE_ALLOCATION_ID: u32 = 1;
 
 /// The protocol's errors, with the numbers that it fixes.
+///
+/// ```
+/// use cmwq_nbd::protocol::Error;
+///
+/// let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+/// assert_eq!(Error::from(full), Error::NoSpace);
+/// assert_eq!(Error::NoSpace as u32, 28); // what the client receives
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Error {
@@ -159,7 +167,15 @@ impl From<std::io::Error> for Error {
     }
 }
 
-/// A request as it came: nothing checked but the magic.
+/// A request as it came from a client: nothing is checked but how it begins.
+///
+/// ```
+/// use cmwq_nbd::protocol::{Request, command};
+///
+/// let read = Request { command: command::READ, flags: 0, cookie: 1, offset: 0, length: 4096 };
+/// assert_eq!(Request::parse(&read.encode()), Some(read));
+/// assert_eq!(Request::parse(&[0; Request::SIZE]), None);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Which [`command`].
@@ -213,7 +229,21 @@ impl Request {
     }
 }
 
-/// A request that has been found valid.
+/// What a valid request asks for, from [`Limits::check`].
+///
+/// ```
+/// use cmwq_nbd::protocol::{Limits, Operation, Request, command};
+///
+/// let limits = Limits {
+///     size: 1 << 20,
+///     min_block: 512,
+///     read_only: false,
+///     structured: false,
+///     block_status: false,
+/// };
+/// let flush = Request { command: command::FLUSH, flags: 0, cookie: 1, offset: 0, length: 0 };
+/// assert_eq!(limits.check(&flush), Ok(Operation::Flush));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Read.
@@ -248,7 +278,21 @@ pub enum Operation {
     },
 }
 
-/// What requests are checked against.
+/// What requests are checked against: the export, and what the client has chosen.
+///
+/// ```
+/// use cmwq_nbd::protocol::{Error, Limits, Request, command};
+///
+/// let limits = Limits {
+///     size: 1 << 20,
+///     min_block: 512,
+///     read_only: true,
+///     structured: false,
+///     block_status: false,
+/// };
+/// let write = Request { command: command::WRITE, flags: 0, cookie: 1, offset: 0, length: 512 };
+/// assert_eq!(limits.check(&write), Err(Error::Perm));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Of the export, in bytes.
@@ -360,7 +404,15 @@ impl Limits {
     }
 }
 
-/// The bytes in front of a reply's data; all of the reply where there is none.
+/// The bytes in front of a reply's data, or all of the reply where there is none.
+///
+/// ```
+/// use cmwq_nbd::protocol::{Error, ReplyHeader};
+///
+/// let refused = ReplyHeader::simple(7, Some(Error::Perm));
+/// assert_eq!(refused.bytes().len(), 16);
+/// assert_eq!(refused.bytes()[4..8], [0, 0, 0, 1]); // the error, big endian
+/// ```
 #[derive(Clone, Copy)]
 pub struct ReplyHeader {
     bytes: [u8; Self::CAPACITY],

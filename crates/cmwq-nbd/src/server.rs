@@ -36,6 +36,14 @@ const GOODBYE: Duration = Duration::from_secs(5);
 const SOCKET_BUFFER: usize = 1 << 20;
 
 /// Where a server listens.
+///
+/// ```
+/// use cmwq_nbd::server::Endpoint;
+///
+/// let local = Endpoint::Unix("/run/user/1000/disk.sock".into());
+/// let network = Endpoint::Tcp(([127, 0, 0, 1], 10809).into());
+/// println!("{local:?} or {network:?}");
+/// ```
 #[derive(Clone, Debug)]
 pub enum Endpoint {
     /// A socket in the file system, for its owner only.
@@ -180,7 +188,7 @@ fn connect_at_once(path: &Path) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// The queues that a server works with.
+/// The workqueues that a [`Server`] works with: see the [example](crate).
 #[derive(Debug)]
 pub struct Queues {
     /// Carries out each request as an item. None of them waits for a client.
@@ -193,7 +201,8 @@ pub struct Queues {
     pub inline: bool,
 }
 
-/// A server. Dropping it stops it: nothing is accepted any more, requests in flight are answered, and the store is synced.
+/// Serves an export to clients until it is dropped: see the [example](crate). Then nothing is
+/// accepted any more, requests in flight are answered, and the store is synced.
 pub struct Server {
     /// Dropped before the listener, so that its inode is no other file's, and not with the last client's thread, which may outlive
     /// the server for a moment.

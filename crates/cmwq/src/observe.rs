@@ -12,7 +12,20 @@
 
 use crate::sys::symbol;
 
-pub use crate::engine::{EngineStats, Errno, Setting, TextError};
+/// Describes an attribute of a workqueue or a parameter of an engine: its name, what it is, and
+/// whether it can be set.
+///
+/// ```
+/// for setting in cmwq::Engine::parameter_settings() {
+///     println!("{}: {}", setting.name, setting.help);
+///     if let Some(variable) = setting.variable {
+///         println!("    the environment variable {variable} holds its first value");
+///     }
+/// }
+/// ```
+///
+pub use crate::engine::Setting;
+pub use crate::engine::{EngineStats, Errno, TextError};
 pub use crate::inspect::{
     LiveQueue, NodeState, PwqState, QueueState, QueueTimes, RescuerState, RoomState, ScopeState,
 };

@@ -28,7 +28,16 @@ pub fn section(page: &mut String, title: &str, note: &str, body: impl FnOnce(&mu
     page.push_str("\n</section>\n");
 }
 
-/// One bar: a figure over the runs.
+/// One bar of a chart that [`bars`] draws: a figure over several runs.
+///
+/// ```
+/// use cmwq_command::figures::{Bar, Spread, bars};
+///
+/// let runs = [310.0, 295.0, 320.0];
+/// let (label, colour) = ("cmwq".to_owned(), "var(--s0)".to_owned());
+/// let svg = bars("Reads", "MiB/s", &[Bar { label, value: Spread::of(runs), colour }]);
+/// assert!(svg.contains("median 310 MiB/s"));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Bar {
     /// What was measured.

@@ -2,7 +2,14 @@
 
 use serde::Serialize;
 
-/// One figure over the runs.
+/// Sums up one figure over several runs: the median and the range.
+///
+/// ```
+/// use cmwq_command::figures::Spread;
+///
+/// let Spread { median, min, max } = Spread::of([3.0, 1.0, 2.0]);
+/// assert_eq!((median, min, max), (2.0, 1.0, 3.0));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spread {
     /// Of an even number: the mean of the middle two.

@@ -4,7 +4,16 @@ use std::fmt::Write;
 
 use super::page::escape;
 
-/// A column's headings.
+/// Describes a column of a table: its headings, and to which side its cells are aligned.
+///
+/// ```
+/// use cmwq_command::figures::{Column, Row, layout};
+///
+/// let columns = [Column::words("scope"), Column::new("latency", "p50")];
+/// let row = Row::Cells(vec!["cache".to_owned(), "120".to_owned()]);
+/// let text = layout(&columns, &[row]);
+/// assert_eq!(text.lines().last(), Some("cache      120"));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Column {
     /// Neighbours with the same group share one heading.
@@ -41,7 +50,15 @@ impl Column {
     }
 }
 
-/// A line of a table.
+/// A line of a table that [`layout`] or [`html`] lays out.
+///
+/// ```
+/// use cmwq_command::figures::{Column, Row, layout};
+///
+/// let columns = [Column::words("scope"), Column::new("ns", "p50")];
+/// let remark = Row::Remark(vec!["numa".to_owned()], "as cache".to_owned());
+/// assert!(layout(&columns, &[remark]).ends_with("numa   as cache\n"));
+/// ```
 #[derive(Clone, Debug)]
 pub enum Row {
     /// A cell for each column.

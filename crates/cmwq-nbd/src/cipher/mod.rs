@@ -23,7 +23,21 @@ const VECTOR_UNIT: u64 = 512;
 /// stored, a load would wait for both.
 const GROUP: usize = 8;
 
-/// A key that is ready to be used, by any number of threads at the same time. Its memory is wiped when it is dropped.
+/// Enciphers and deciphers sectors with a key, for any number of threads at the same time. Its
+/// memory is wiped when it is dropped.
+///
+/// ```
+/// use cmwq_nbd::{cipher::Cipher, key::Key};
+///
+/// let bytes: Vec<u8> = (0..64).collect(); // of a real key: random
+/// let key = Key::new(&bytes)?;
+/// let cipher = Cipher::new(&key, 4096, 1)?;
+/// let (text, mut stored, mut back) = ([7; 4096], [0; 4096], [0; 4096]);
+/// cipher.encryptor().copy(0, &text, &mut stored)?;
+/// cipher.decryptor().copy(0, &stored, &mut back)?;
+/// assert!(stored != text && back == text);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Cipher {
     /// Two threads cannot use one of the library's contexts at a time. There are several, and a thread takes a free one.
     contexts: Box<[CachePadded<Mutex<Contexts>>]>,
@@ -117,7 +131,22 @@ impl Cipher {
     }
 }
 
-/// One direction of a [`Cipher`], held by one thread.
+/// Enciphers, or deciphers, the sectors of one request: one direction of a [`Cipher`], held by one
+/// thread.
+///
+/// ```
+/// use cmwq_nbd::{cipher::Cipher, key::Key};
+///
+/// let bytes: Vec<u8> = (0..64).collect(); // of a real key: random
+/// let key = Key::new(&bytes)?;
+/// let cipher = Cipher::new(&key, 512, 1)?;
+/// let mut request = [7; 1024];
+/// let mut sectors = cipher.encryptor();
+/// sectors.in_place(4096, &mut request[..512])?;
+/// sectors.in_place(4608, &mut request[512..])?;
+/// assert!(request[..512] != request[512..], "each sector is enciphered by its place");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Sectors<'a> {
     contexts: MutexGuard<'a, Contexts>,
     encrypts: bool,

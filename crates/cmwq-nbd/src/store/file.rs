@@ -25,7 +25,20 @@ const ZEROES: &[u8] = &[0; 64 << 10];
 const ATTEMPTS: u32 = 200;
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(10);
 
-/// Reads and writes through the system's page cache.
+/// Keeps the bytes in a file or on a block device, through the system's page cache.
+///
+/// ```
+/// use cmwq_nbd::store::{FileStore, Store};
+///
+/// # let path = std::env::temp_dir().join(format!("cmwq-store-{}", std::process::id()));
+/// # std::fs::write(&path, [0; 8192])?;
+/// let store = FileStore::open(&path, false, 512)?;
+/// # std::fs::remove_file(&path)?;
+/// store.write(0, b"hello")?;
+/// store.sync()?;
+/// assert_eq!(store.size(), 8192);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct FileStore {
     file: File,
     size: u64,

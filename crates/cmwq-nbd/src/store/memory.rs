@@ -17,10 +17,21 @@ const STRIPE: u64 = 64 << 10;
 /// Locks; stripes share them in turn.
 const LOCKS: usize = 1024;
 
-/// Memory that is taken from the system when it is first written.
+/// Keeps the bytes in memory that is taken from the system when it is first written.
 ///
-/// Locks keep apart threads that use the same range at the same time, a stripe at a time: so the library that ciphers
-/// straight into and out of the memory never sees bytes change during a call.
+/// Locks keep apart threads that use the same range at the same time, a stripe at a time: so the
+/// library that ciphers straight into and out of the memory never sees bytes change during a call.
+///
+/// ```
+/// use cmwq_nbd::store::{MemoryStore, Store};
+///
+/// let store = MemoryStore::new(1 << 30)?; // no memory is used yet
+/// store.write(4096, b"hello")?;
+/// let mut found = [0; 5];
+/// store.read(4096, &mut found)?;
+/// assert_eq!(&found, b"hello");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct MemoryStore {
     base: NonNull<u8>,
     size: u64,

@@ -10,7 +10,16 @@ pub use file::FileStore;
 pub(crate) use file::wait_for_lock;
 pub use memory::MemoryStore;
 
-/// What a stretch of an export is.
+/// Tells whether a stretch of an export is a hole, from [`Store::extent`].
+///
+/// ```
+/// use cmwq_nbd::store::{Extent, MemoryStore, Store};
+///
+/// let store = MemoryStore::new(1 << 20)?;
+/// let Extent { length, hole } = store.extent(0, 1 << 20);
+/// assert!(hole && length == 1 << 20, "nothing was written");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// In bytes; never 0.
@@ -19,7 +28,15 @@ pub struct Extent {
     pub hole: bool,
 }
 
-/// How zeroes may be written.
+/// How [`Store::zero`] may write zeroes.
+///
+/// ```
+/// use cmwq_nbd::store::{MemoryStore, Store, ZeroOptions};
+///
+/// let store = MemoryStore::new(1 << 20)?;
+/// store.zero(0, 4096, ZeroOptions { may_trim: true, only_fast: false })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ZeroOptions {
     /// May leave a hole.
@@ -28,8 +45,23 @@ pub struct ZeroOptions {
     pub only_fast: bool,
 }
 
-/// Keeps bytes. All offsets and lengths given to it lie within [`size`](Self::size). Calls come from many threads at a
-/// time, also for overlapping ranges; what the contents of such a range are then is one of the writers' for each 512 bytes.
+/// Keeps the bytes of an export. All offsets and lengths given to it lie within
+/// [`size`](Self::size). Calls come from many threads at a time, also for overlapping ranges; what
+/// the contents of such a range are then is one of the writers' for each 512 bytes.
+///
+/// ```
+/// use cmwq_nbd::store::{MemoryStore, Store};
+///
+/// /// What is at `offset`, whatever keeps it.
+/// fn sector(store: &dyn Store, offset: u64) -> std::io::Result<[u8; 512]> {
+///     let mut bytes = [0; 512];
+///     store.read(offset, &mut bytes)?;
+///     Ok(bytes)
+/// }
+///
+/// assert_eq!(sector(&MemoryStore::new(4096)?, 512)?, [0; 512]);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub trait Store: Send + Sync {
     /// In bytes. Does not change.
     fn size(&self) -> u64;

@@ -19,8 +19,9 @@ use crate::sys::holds::Hold;
 use crate::sys::prefetch;
 use std::ptr::NonNull;
 
-/// A work function. It receives the item it was queued with, which it may free: the engine does not touch the item
-/// after the call. It may unwind; the worker catches and counts the panic.
+/// The function that runs a [`RawWork`], as in the example there. It receives the item that it was
+/// queued with, which it may free: the engine does not touch the item after the call. It may unwind;
+/// the worker catches and counts the panic.
 pub type WorkFn = unsafe extern "C-unwind" fn(NonNull<RawWork>);
 
 /// The address of a function; 0: there is none.
