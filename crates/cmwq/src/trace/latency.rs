@@ -11,7 +11,7 @@ use crate::sys::probe::{self, bits};
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Buckets for each doubling of the time. With 8 of them a quantile is at most an eighth too large.
+/// Buckets for each doubling of the time, so that a quantile is at most an eighth too large.
 const SUB: usize = 8;
 /// With so many buckets the last one begins at 15 · 2^33 ns, about two minutes.
 const BUCKETS: usize = 35 * SUB;

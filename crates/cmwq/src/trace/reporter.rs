@@ -19,7 +19,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-/// How many messages may wait. A handler that never returns must not let them fill the memory.
+/// How many messages may wait, so that a handler that never returns does not let them fill the
+/// memory.
 const MOST_WAITING: usize = 64;
 
 /// Builds a text and passes it to a handler, or drops a value. It does not panic.

@@ -7,8 +7,8 @@ use crate::sys::fork::{self, ProcessLock, Side};
 use crate::sys::sync::Mutex;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// The largest number of epoch pins (marks by which a reader delays the freeing of what it reads).
-/// CPUs beyond it share pins: more pins would only cost memory.
+/// The largest number of epoch pins; CPUs beyond it share pins, since more would only cost memory. A
+/// pin is a mark by which a reader delays the freeing of what it reads.
 const MAX_READERS: usize = 1024;
 
 /// The process's epoch pins, one per CPU.

@@ -79,8 +79,8 @@ pub const WQ_MAX_ACTIVE: usize = 2048;
 pub(crate) const WQ_DFL_MIN_ACTIVE: usize = 8;
 /// The nice level of highpri pools.
 pub(crate) const HIGHPRI_NICE: i32 = -20;
-/// The nice level of BH pools that are not highpri. It is raised because the kernel's softirqs come
-/// before all threads.
+/// The nice level of BH pools that are not highpri, which is raised because the kernel's softirqs
+/// come before all threads.
 pub(crate) const BH_NICE: i32 = -10;
 /// How many bytes of a name are kept.
 pub(crate) const NAME_MAX: usize = 31;
