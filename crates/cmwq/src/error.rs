@@ -76,7 +76,7 @@ pub enum Error {
         /// The second.
         other: &'static str,
     },
-    /// A CPU mask of which no CPU exists.
+    /// A CPU mask that has none of the existing CPUs.
     EmptyCpumask {
         /// The mask as it was given.
         given: String,
@@ -103,7 +103,7 @@ pub enum Error {
     },
 }
 
-/// The values of [`CpuLimit`](crate::CpuLimit).
+/// The text that says which values of [`CpuLimit`](crate::CpuLimit) are allowed.
 pub(crate) const CPU_LIMITS: &str = "auto, none, a number of workers from 1 to 4294967295";
 
 impl fmt::Display for Error {
@@ -144,7 +144,7 @@ impl fmt::Display for Error {
             ),
             Error::Nice(nice) => write!(f, "nice level {nice} is out of range; allowed: -20 to 19"),
             Error::NoSuchCpu { cpu, allowed } => {
-                // From C it may be a negative number.
+                // A value from C may be negative, so it is shown as a signed number.
                 write!(
                     f,
                     "there is no CPU {}; allowed: {allowed}",
@@ -216,12 +216,16 @@ impl From<TopologyError> for Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FlushError {
-    /// The caller is the item itself, or an item of the queue, or an item that the calling thread runs while one of those waits for it: the
-    /// caller would wait for itself. Or the item that it waits for cannot [begin](crate::RawWork::flush) before the caller ends.
+    /// The caller would wait for its own end: it is the item that it waits for, or an item of the
+    /// queue that it waits for, or an item that the calling thread runs while one of those waits
+    /// for it. Or the item that it waits for cannot [begin](crate::RawWork::flush) before the
+    /// caller ends.
     OwnItem,
-    /// The caller is a waker of a task that the library calls, perhaps on a worker between two items: it might wait for that worker.
+    /// The caller is a waker of a task. The library may call wakers on a worker between two items,
+    /// and the waker might wait for that very worker.
     InWaker,
-    /// The queue belongs to the process that this one was forked from: its workers do not exist here.
+    /// The queue belongs to the process that this one was forked from. Its workers do not exist in
+    /// this process.
     Forked,
     /// The deadline has passed, and the item has not ended. Only calls that take a timeout return this.
     TimedOut,
@@ -258,16 +262,17 @@ impl std::error::Error for FlushError {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Refused {
-    /// The queue is being drained or destroyed, and the caller is none of its items.
+    /// The queue is being drained or destroyed, and the caller is not one of its items.
     Draining,
-    /// The queue belongs to the process that this one was forked from: its workers do not exist here.
+    /// The queue belongs to the process that this one was forked from. Its workers do not exist in
+    /// this process.
     Forked,
     /// The item needs a timer, and the timer thread cannot be created.
     NoTimer,
-    /// As many items wait as [may](crate::WorkqueueBuilder::max_waiting).
+    /// As many items wait as the [limit](crate::WorkqueueBuilder::max_waiting) allows.
     Full,
-    /// The caller would wait for room that may come only when it ends: it is an item of this very queue, or a waker of a task that the
-    /// library calls.
+    /// The caller would wait for room that may come only when the caller ends: it is an item of
+    /// this very queue, or a waker of a task that the library calls.
     OwnItem,
 }
 

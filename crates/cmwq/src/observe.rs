@@ -1,11 +1,17 @@
-//! Observing a process that uses cmwq, and changing it: counters, states, traces, attributes as texts.
+//! Observing a process that uses cmwq, and changing it: counters, states, traces, and attributes as
+//! texts.
 //!
-//! - [`Engine::all`](crate::Engine::all), [`Engine::live_queues`](crate::Engine::live_queues): which engines and queues exist.
-//! - [`Engine::queue_states`](crate::Engine::queue_states), [`Engine::pool_states`](crate::Engine::pool_states),
-//!   [`Engine::dump`](crate::Engine::dump), [`Engine::stats`](crate::Engine::stats): their state.
-//! - [`LiveQueue::set_attribute`], [`Engine::set_parameter`](crate::Engine::set_parameter): changes, by the rules of the kernel's files.
-//! - [`Recording`]: what happens, event by event. [`EnqueueTiming`]: how long `queue()` takes.
-//! - With the feature `tracing`: a span around every run of an item, for [`tracing`](https://docs.rs/tracing) subscribers.
+//! - [`Engine::all`](crate::Engine::all) and [`Engine::live_queues`](crate::Engine::live_queues)
+//!   list the engines and the queues that exist.
+//! - [`Engine::queue_states`](crate::Engine::queue_states),
+//!   [`Engine::pool_states`](crate::Engine::pool_states), [`Engine::dump`](crate::Engine::dump) and
+//!   [`Engine::stats`](crate::Engine::stats) return their state.
+//! - [`LiveQueue::set_attribute`] and [`Engine::set_parameter`](crate::Engine::set_parameter)
+//!   change them, by the rules of the kernel's files.
+//! - [`Recording`] records what happens, event by event. [`EnqueueTiming`] measures how long
+//!   `queue()` takes.
+//! - With the feature `tracing` the library opens a span around every run of an item, for
+//!   subscribers of [`tracing`](https://docs.rs/tracing).
 //!
 //! The crate `cmwq-control` makes all of this available outside of the process.
 #![forbid(unsafe_code)]
@@ -36,8 +42,8 @@ pub use crate::trace::{
 };
 pub use crate::workqueue::GroupState;
 
-/// The name of the code at `address`: its symbol if the program exports it, otherwise the file and the offset in it, which
-/// `addr2line -f -e FILE OFFSET` turns into a name.
+/// Returns the name of the code at `address`: its symbol if the program exports one. Otherwise the
+/// result is the file and the offset in it, which `addr2line -f -e FILE OFFSET` turns into a name.
 pub fn function_name(address: usize) -> String {
     symbol::name_of(address)
 }

@@ -1,7 +1,7 @@
 //! The front end: named workqueues.
 
-// rustdoc shows the methods of `Workqueue` in the order of these modules: the order in which a
-// user needs them. The blank lines keep rustfmt from sorting them.
+// rustdoc shows the methods of `Workqueue` in the order of these modules, so they stand in the
+// order in which a user needs them. The blank lines keep rustfmt from sorting them.
 mod builder;
 
 mod queue;

@@ -16,7 +16,7 @@ pub(super) fn enter(core: &Arc<EngineCore>) {
     crate::trace::spans::find_queues_by(find_queue);
 }
 
-/// For the spans of items.
+/// Finds a queue of any engine by its id, for the spans of the feature `tracing`.
 #[cfg(all(feature = "tracing", not(cmwq_loom)))]
 fn find_queue(id: usize) -> Option<crate::trace::spans::Named> {
     let mut queues = Engine::all().into_iter().flat_map(|engine| engine.queues());
@@ -29,10 +29,12 @@ fn find_queue(id: usize) -> Option<crate::trace::spans::Named> {
 }
 
 impl Engine {
-    /// All engines of the process that are in use, the oldest first: the [global](Self::global) one, if it was built, and those that the program has
-    /// built for itself. In a fork's child: those that the child has built.
+    /// Returns all engines of the process that are in use, the oldest first: the
+    /// [global](Self::global) one, if it was built, and those that the program has built for
+    /// itself. In the child of a fork these are the engines that the child has built.
     pub fn all() -> Vec<Engine> {
-        // Upgraded with the lock held, dropped with it free: the last handle of an engine may be among them.
+        // The handles are made with the lock held, and dropped after it was released: one of them
+        // may be the last handle of its engine, and the end of an engine must not run under it.
         let all: Vec<Engine> = ENGINES
             .lock()
             .iter()
@@ -44,7 +46,7 @@ impl Engine {
             .collect()
     }
 
-    /// The number of this engine: no other engine of the process has or had it.
+    /// The number of this engine. No other engine of the process has or had the same number.
     pub fn serial(&self) -> u64 {
         self.0.serial
     }

@@ -26,7 +26,8 @@ use std::time::Duration;
 /// How long a worker may be idle before it may be culled.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Once in a process, as in the kernel.
+/// Warns, once in a process as the kernel does, that the engine sends unbound items to all CPUs in
+/// turn.
 pub(crate) fn warn_of_force_rr() {
     warn_once!(
         "debug_force_rr_cpu is on: items that name no CPU are spread over all, expect to lose speed"
@@ -43,18 +44,20 @@ impl EngineBuilder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// # Errors
-    /// A topology that cannot be read or parsed; an environment variable with a value that is not allowed; `default` as the default scope;
-    /// [`Error::ThreadName`].
+    /// [`Error::Topology`] if the description of the machine cannot be read or parsed;
+    /// [`Error::Variable`] if an environment variable has a value that is not allowed;
+    /// [`Error::DefaultScope`] if the default scope was set to `default`; [`Error::ThreadName`].
     pub fn build(self) -> Result<Engine, Error> {
         let engine = self.assemble()?;
         engine.warn_of_parameters();
         Ok(engine)
     }
 
-    /// Builds without warning: the caller may hold a lock.
+    /// Builds the engine without warning, because the caller may hold a lock that the handler of
+    /// warnings needs.
     pub(in crate::engine) fn assemble(mut self) -> Result<Engine, Error> {
-        // Before any thread begins.
+        // From here on a fork waits for threads of the library that begin or end. This has to be
+        // so before the first thread begins.
         #[cfg(not(cmwq_sim))]
         hold_threads_during_forks();
         self.threads.as_ref().map_or(Ok(()), WorkerThreads::check)?;
@@ -175,7 +178,7 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// What [`EngineBuilder::build`] returns; the next call tries again.
+    /// Those of [`EngineBuilder::build`]. After an error the next call tries again.
     pub fn global() -> Result<Engine, Error> {
         global()
     }
@@ -194,13 +197,13 @@ static GLOBAL: ProcessMutex<Option<Engine>> =
 pub(crate) fn global() -> Result<Engine, Error> {
     let engine = {
         let mut global = GLOBAL.lock();
-        // A fork's child builds its own engine.
+        // In the child of a fork the global engine is the parent's, so the child builds its own.
         if let Some(engine) = global.as_ref().filter(|engine| !engine.is_inherited()) {
             return Ok(engine.clone());
         }
         global.insert(EngineBuilder::new().assemble()?).clone()
     };
-    // The handler of warnings may use the engine.
+    // The lock is released first, because the handler of warnings may use the engine.
     engine.warn_of_parameters();
     Ok(engine)
 }
@@ -213,7 +216,8 @@ fn hold_threads_during_forks() {
     });
 }
 
-/// A limit for a process that may use so many CPUs, and the parameters of pools that obey it.
+/// Returns the limit for a process that may use `cpus` CPUs, and the parameters of pools that obey
+/// that limit.
 fn limited(cpu_limit: CpuLimit, cpus: usize) -> (Limit, Params) {
     let (limit, params) = (Limit::new(cpu_limit), Params::default());
     params.cpu_budget.set(limit.share(cpus));
@@ -221,7 +225,8 @@ fn limited(cpu_limit: CpuLimit, cpus: usize) -> (Limit, Params) {
     (limit, params)
 }
 
-/// Wherever the process ever could run, so that the service thread sees CPUs come back.
+/// Returns all CPUs that the process could ever use. The service thread is bound to them, so that
+/// its own mask shows when CPUs come back.
 fn service_cpus(topology: &Topology, usable: CpuSet) -> CpuSet {
     match topology.is_injected() {
         true => usable,
@@ -240,7 +245,8 @@ fn usable_cpus(topology: &Topology) -> CpuSet {
     }
 }
 
-/// The unbound mask at first. As in the kernel, a mask without any CPU of the topology is ignored.
+/// Returns the CPUs on which unbound items may run at first. As in the kernel, a mask without any
+/// CPU of the topology is ignored.
 fn unbound_of(wanted: &CpuSet, topology: &Topology, warnings: &mut Vec<String>) -> CpuSet {
     let all = topology.cpus();
     let left = wanted.intersection(all);
@@ -298,7 +304,7 @@ mod transit {
                 waited
             }
         });
-        // Time enough for a fork that does not wait.
+        // A fork that does not wait for the thread in transit would have ended by then.
         (0..1000).for_each(|_| std::thread::yield_now());
         is_over.store(true, Ordering::SeqCst);
         drop(transit);

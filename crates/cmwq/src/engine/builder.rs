@@ -72,9 +72,9 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets whether a cache shard may hold cores of several kinds on a machine that has them
-    /// ([`Topology::core_kinds`]), as the kernel's do. It may not by default: an item then takes as
-    /// long on each core of a shard.
+    /// Sets whether a cache shard may hold cores of several kinds, such as fast and slow ones, on a
+    /// machine that has them ([`Topology::core_kinds`]). The kernel's shards may. By default this
+    /// library's may not, so that an item takes equally long on each core of a shard.
     ///
     /// ```
     /// let engine = cmwq::Engine::builder().mix_core_kinds(true).build()?;
@@ -101,7 +101,7 @@ impl EngineBuilder {
     }
 
     /// Sets how long a worker may be idle before its thread may end: 300 s by default, as in the
-    /// kernel. More than 146 years count as 146.
+    /// kernel. A time of more than 146 years is cut to 146 years.
     ///
     /// ```
     /// use std::time::Duration;
@@ -127,8 +127,9 @@ impl EngineBuilder {
         self
     }
 
-    /// Finds code that wrongly assumes that its items run near it: items of unbound workqueues that
-    /// name no CPU are sent to all CPUs in turn. Off by default; warns when on, as in the kernel.
+    /// Sends items of unbound workqueues that name no CPU to all CPUs in turn. This finds code that
+    /// wrongly assumes that its items run near the CPU that they were queued from. It is off by
+    /// default; as in the kernel, the engine warns when it is on.
     ///
     /// ```
     /// let engine = cmwq::Engine::builder().debug_force_rr_cpu(true).build()?;
@@ -140,9 +141,9 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets after how long a pool is reported that has work waiting and starts none of it. Items
-    /// that wait for `max_active` for as long are reported as well. Zero: never. The default is 30
-    /// s.
+    /// Sets for how long a pool may have work waiting and start none of it before the engine
+    /// reports the pool. Items that wait that long because of `max_active` are reported as well.
+    /// Zero turns the reports off. The default is 30 s.
     ///
     /// ```
     /// use std::time::Duration;
@@ -172,8 +173,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets how long an item may use the CPU before others are started beside it; zero: never. The
-    /// default is 10 ms. See
+    /// Sets how long an item may use the CPU before the pool starts others beside it. Zero means
+    /// that the pool never does. The default is 10 ms. See
     /// [`Engine::cpu_intensive_threshold`](crate::Engine::cpu_intensive_threshold).
     ///
     /// ```
@@ -189,8 +190,8 @@ impl EngineBuilder {
     }
 
     /// Sets how often items of one function may use the CPU for longer than the
-    /// [threshold](Self::cpu_intensive_threshold) before the function is reported; 0: never. The
-    /// default is 4. See
+    /// [threshold](Self::cpu_intensive_threshold) before the engine reports the function. With 0 it
+    /// never reports one. The default is 4. See
     /// [`Engine::cpu_intensive_warning_threshold`](crate::Engine::cpu_intensive_warning_threshold).
     ///
     /// ```
@@ -220,8 +221,9 @@ impl EngineBuilder {
         self
     }
 
-    /// Aborts the process at the report with this number of a pool that starts nothing: see
-    /// [`Engine::panic_on_stall`](crate::Engine::panic_on_stall). 0, the default, means never.
+    /// Sets at which report of a stalled pool (one that has work waiting and starts none of it) the
+    /// process is aborted, counted from 1: see
+    /// [`Engine::panic_on_stall`](crate::Engine::panic_on_stall). With 0, the default, it never is.
     ///
     /// ```
     /// let engine = cmwq::Engine::builder().panic_on_stall(3).build()?;
@@ -233,9 +235,10 @@ impl EngineBuilder {
         self
     }
 
-    /// Aborts the process when a pool has started nothing for this long: see
-    /// [`Engine::panic_on_stall_time`](crate::Engine::panic_on_stall_time). Zero, the default,
-    /// means never.
+    /// Sets for how long a pool may be stalled, that is, have work waiting and start none of it,
+    /// before the process is aborted: see
+    /// [`Engine::panic_on_stall_time`](crate::Engine::panic_on_stall_time). With zero, the default,
+    /// it never is.
     ///
     /// ```
     /// use std::time::Duration;

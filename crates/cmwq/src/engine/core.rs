@@ -39,22 +39,25 @@ use std::sync::{Arc, OnceLock, Weak};
 #[derive(Clone)]
 pub struct Engine(pub(crate) Arc<EngineCore>);
 
-// All issuers read it, and it is hardly ever written: no written data may share its cache lines.
+// Every issuer reads this, and it is hardly ever written. Data that is written often must not share
+// its cache lines.
 #[repr(align(128))]
 pub(crate) struct EngineCore {
     pub(in crate::engine) serial: u64,
     pub(in crate::engine) topology: Topology,
-    /// The fork generation of the process that built it.
+    /// The fork generation of the process that built the engine: a number that differs between a
+    /// process and the children that it forks.
     pub(in crate::engine) born: u32,
     pub(in crate::engine) cpus: Shared<Cpus>,
     /// Serialises changes of `cpus`.
     pub(in crate::engine) cpus_change: Mutex<()>,
     pub(in crate::engine) shard_size: usize,
-    /// Warnings about its parameters, for once it is in place.
+    /// The warnings about the engine's parameters. They are delivered when the engine is complete.
     pub(in crate::engine) warnings: Box<[String]>,
-    /// The [index](AffinityScope::index) of a scope that is not `default`.
+    /// The [index](AffinityScope::index) of the scope that stands for `default`. It is never that
+    /// of `default` itself.
     pub(in crate::engine) default_scope: AtomicU32,
-    /// By the scope's index.
+    /// The pods of each scope, indexed as the scopes are.
     pub(in crate::engine) pods: [OnceLock<Pods>; AffinityScope::ALL.len()],
     pub(in crate::engine) pools: Mutex<PoolTable>,
     pub(in crate::engine) queues: Mutex<Vec<Weak<dyn Queue>>>,
@@ -64,15 +67,15 @@ pub(crate) struct EngineCore {
     pub(in crate::engine) params: Arc<Params>,
     /// The limit on the workers that run at once.
     pub(in crate::engine) limit: Mutex<Limit>,
-    /// Per-CPU queues marked power efficient are unbound.
+    /// Whether per-CPU queues that are marked power efficient are unbound.
     pub(in crate::engine) power_efficient: bool,
-    /// Cache shards may hold cores of several kinds.
+    /// Whether cache shards may hold cores of several kinds.
     pub(in crate::engine) mix_core_kinds: bool,
-    /// Freezable queues start nothing new. Locked while queues are notified.
+    /// Whether freezable queues start nothing new. The lock is held while the queues are notified.
     pub(in crate::engine) frozen: Mutex<bool>,
     pub(in crate::engine) watchdog: Watchdog,
     pub(in crate::engine) idle_timeout_ns: u64,
-    /// The settings of threads of queues that have none of their own.
+    /// The thread settings of queues that have none of their own.
     pub(in crate::engine) threads: Option<WorkerThreads>,
 }
 
@@ -81,29 +84,31 @@ pub(crate) trait Queue: Send + Sync {
     /// The identity of the workqueue, for comparing only.
     fn id(&self) -> usize;
     fn name(&self) -> &str;
-    /// For the front end, which knows the concrete type.
+    /// Returns the queue as a value of any type, for the front end (`workqueue/`), which knows the
+    /// concrete type.
     fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
-    /// The default scope has changed.
+    /// The engine calls this when the default scope has changed.
     fn follow_default_scope(self: Arc<Self>);
-    /// CPUs have come or gone, or the unbound mask has changed.
+    /// The engine calls this when CPUs have come or gone, or the unbound mask has changed.
     fn follow_cpus(self: Arc<Self>);
-    /// Only freezable queues react.
+    /// Freezes or thaws the queue. Queues that are not freezable ignore the call.
     fn set_frozen(&self, frozen: bool);
-    /// Freezable, and some of its items are active.
+    /// Whether the queue is freezable and some of its items are active.
     fn is_freezing(&self) -> bool;
 }
 
-/// What the pools of a group have in common: nice level, CPUs, and the settings of their threads.
-/// These by their address, since an entry whose pools are gone is removed under the table's lock,
-/// where no destructor of the program's may run. A group that exists has pools, which keep the
-/// address from being reused.
+/// What the pools of a group have in common: the nice level, the CPUs, and the settings of their
+/// threads. The name holds the settings by their address: a name that owned them would drop them
+/// when the table removes the entry of a group without pools, and a destructor of the program's
+/// must not run under the table's lock. Another value cannot get the same address while the group
+/// exists, because the pools of the group own the settings.
 pub(in crate::engine) type GroupName = (i32, CpuSet, Option<usize>);
 
 #[derive(Default)]
 pub(in crate::engine) struct PoolTable {
     pub(in crate::engine) pools: HashMap<PoolKey, PoolEntry>,
     pub(in crate::engine) groups: HashMap<GroupName, Weak<Group<Pool>>>,
-    /// The counts of pools that are gone.
+    /// The summed counts of pools that do not exist any more.
     pub(in crate::engine) retired: EngineStats,
 }
 
@@ -113,7 +118,7 @@ impl PoolTable {
         entries.map(|entry| entry.pool.clone()).collect()
     }
 
-    /// The pools that steal from each other, for a new pool of `key` to join.
+    /// Returns the group, the pools that steal from each other, that a new pool of `key` joins.
     fn group_of(&mut self, key: &PoolKey) -> Arc<Group<Pool>> {
         let Some(effective) = &key.effective else {
             return Group::new();
@@ -138,7 +143,8 @@ pub(in crate::engine) struct PoolEntry {
 
 impl Drop for EngineCore {
     fn drop(&mut self) {
-        // In a fork's child the service thread is gone; its lock may be held for ever.
+        // In the child of a fork there is no service thread to stop, and another thread of the
+        // parent may have held the lock at the fork.
         if self.born != fork::generation() {
             return;
         }
@@ -157,8 +163,8 @@ impl Engine {
         &self.0.topology
     }
 
-    /// About how many cores make up a cache shard (the kernel's `cache_shard_size`). It is fixed
-    /// when the engine is built.
+    /// Returns about how many cores make up a cache shard (the kernel's `cache_shard_size`). It is
+    /// fixed when the engine is built.
     ///
     /// ```
     /// assert!(cmwq::Engine::global()?.cache_shard_size() >= 1);
@@ -168,7 +174,7 @@ impl Engine {
         self.0.shard_size
     }
 
-    /// Whether cache shards may hold cores of several kinds. Fixed when the engine is built.
+    /// Whether cache shards may hold cores of several kinds. It is fixed when the engine is built.
     pub fn mixes_core_kinds(&self) -> bool {
         self.0.mix_core_kinds
     }
@@ -212,7 +218,7 @@ impl Engine {
         queues.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// The name of the queue with this id.
+    /// Returns the name of the queue with this id.
     pub(crate) fn queue_name(&self, id: usize) -> String {
         let queues = self.queues();
         let queue = queues.iter().find(|queue| queue.id() == id);
@@ -222,8 +228,8 @@ impl Engine {
         )
     }
 
-    /// Returns the groups of CPUs that share a worker pool under a scope; `Default` is resolved
-    /// now.
+    /// Returns the pods of a scope: the groups of CPUs that share a worker pool. `Default` stands
+    /// for the scope that is the default at the time of the call.
     ///
     /// ```
     /// use cmwq::{Engine, affinity::AffinityScope};
@@ -250,7 +256,8 @@ impl Engine {
         if self.is_inherited() {
             return EngineStats::default();
         }
-        // In one section: a pool released in between would be in neither.
+        // Both are read in one critical section: a pool that is released between two sections would
+        // be counted in neither.
         let (mut sum, pools) = {
             let table = self.0.pools.lock();
             (table.retired, table.pools())
@@ -270,7 +277,8 @@ impl Engine {
         self.0.born != fork::generation()
     }
 
-    /// In a fork's child the engine is only memory, and its locks may be held for ever.
+    /// Returns an error in the child of a fork: there the engine has no threads, and its locks may
+    /// be held for ever.
     pub(crate) fn must_be_ours(&self) -> Result<(), Error> {
         if self.is_inherited() {
             Err(Error::Forked)
@@ -279,14 +287,15 @@ impl Engine {
         }
     }
 
-    /// All pools, by their numbers.
+    /// Returns all pools in the order of their numbers.
     pub(crate) fn pools(&self) -> Vec<Arc<Pool>> {
         let mut pools = self.0.pools.lock().pools();
         pools.sort_by_key(|pool| pool.id);
         pools
     }
 
-    /// All pools, by their numbers, each with the CPUs that its group may use (if it is in a group) and the number of its pool workqueues.
+    /// Returns all pools in the order of their numbers, each with the CPUs that its group may use
+    /// (if it is in a group) and with the number of pool workqueues that use it.
     pub(crate) fn pools_and_users(&self) -> Vec<(Arc<Pool>, Option<CpuSet>, usize)> {
         let mut pools: Vec<(Arc<Pool>, Option<CpuSet>, usize)> = {
             let table = self.0.pools.lock();
@@ -303,7 +312,7 @@ impl Engine {
         &self.0.service
     }
 
-    /// The CPUs as they are now, valid while the epoch is pinned.
+    /// Returns the CPUs as they are now. The reference is valid while the epoch is pinned.
     #[inline]
     pub(crate) fn cpus<'g>(&self, pin: &'g EpochPin<'_>) -> &'g Cpus {
         self.0.cpus.load(pin)
@@ -314,7 +323,7 @@ impl Engine {
         self.0.cpus.get(&epochs().pin(0))
     }
 
-    /// The settings of threads of queues that have none of their own.
+    /// Returns the parameters that all pools of the engine share.
     pub(crate) fn params(&self) -> &Arc<Params> {
         &self.0.params
     }
@@ -328,7 +337,8 @@ impl Engine {
         self.0.power_efficient
     }
 
-    /// The pool for `key`, made if there is none yet. The caller uses it until it calls [`release_pool`](Self::release_pool).
+    /// Returns the pool for `key`, and makes it if there is none. The caller uses the pool until it
+    /// calls [`release_pool`](Self::release_pool).
     pub(crate) fn acquire_pool(&self, key: &PoolKey) -> Arc<Pool> {
         let mut table = self.0.pools.lock();
         if let Some(entry) = table.pools.get_mut(key) {
@@ -348,7 +358,7 @@ impl Engine {
                 first_cpu,
             },
             batch: match key.kind {
-                // One by one, within the worker's budget.
+                // A BH pool runs its items one by one.
                 PoolFor::Bh(_) => 1,
                 _ => MOST_IN_BATCH,
             },
@@ -357,7 +367,9 @@ impl Engine {
             threads: key.threads.clone(),
         };
         let service = self.0.service.clone();
-        // Under the table's lock: the thread that changes the CPUs finds the pool in the table, or the pool is made for the new CPUs.
+        // The binding is read under the lock of the table of pools. A thread that changes the CPUs
+        // needs that lock too: either it finds the new pool in the table, or the pool is already
+        // made for the new CPUs.
         let binding = self.cpus_now().binding(key);
         let pool =
             Registry::process().add(|id| Pool::new(id, attrs, binding, service, group.clone()));
@@ -372,7 +384,8 @@ impl Engine {
         pool
     }
 
-    /// Ends a use of a pool. With its last use the pool goes: its workers exit.
+    /// Ends one use of a pool. When the last user has released the pool, it is removed from the
+    /// table and its workers exit.
     pub(crate) fn release_pool(&self, pool: &Arc<Pool>) {
         let mut table = self.0.pools.lock();
         let Some((key, entry)) = table
@@ -396,9 +409,10 @@ impl Engine {
         pool.shut_down();
     }
 
-    /// From now on the queue is notified of changes.
+    /// Registers the queue: from now on the engine notifies it of changes.
     pub(crate) fn add_queue(&self, queue: &Arc<dyn Queue>) {
-        // A queue made while frozen starts frozen.
+        // The lock keeps the state from changing here, so a queue that is made while the engine is
+        // frozen starts frozen.
         let frozen = self.0.frozen.lock();
         {
             let mut queues = self.0.queues.lock();

@@ -1,5 +1,5 @@
-//! Freezing: bringing all freezable workqueues to rest, and letting them go on. In a fork's child, where the queues are the parent's, these calls do
-//! nothing.
+//! Freezing: bringing all freezable workqueues to rest, and letting them go on. In the child of a
+//! fork the queues belong to the parent, so these calls do nothing there.
 
 use super::core::Engine;
 use crate::pool::Dump;
@@ -37,8 +37,8 @@ impl Engine {
         }
     }
 
-    /// Whether items of freezable workqueues are still active since [`freeze_workqueues_begin`](Self::freeze_workqueues_begin). The caller polls
-    /// until none is.
+    /// Whether any item of a freezable workqueue is still active after
+    /// [`freeze_workqueues_begin`](Self::freeze_workqueues_begin). The caller polls until none is.
     pub fn freeze_workqueues_busy(&self) -> bool {
         if self.is_inherited() {
             return false;
@@ -47,8 +47,9 @@ impl Engine {
         self.queues().iter().any(|queue| queue.is_freezing())
     }
 
-    /// As [`dump`](Self::dump), of freezable workqueues only: what an unfinished freeze waits for. Its [`Display`](std::fmt::Display) is laid out
-    /// like the kernel's `show_freezable_workqueues`.
+    /// Returns a [dump](Self::dump) of the freezable workqueues only: it shows what an unfinished
+    /// freeze waits for. Its [`Display`](std::fmt::Display) is laid out like the kernel's
+    /// `show_freezable_workqueues`.
     pub fn dump_freezable(&self) -> Dump {
         self.dump().of_freezable()
     }

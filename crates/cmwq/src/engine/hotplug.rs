@@ -28,8 +28,10 @@ impl Engine {
         self.cpus_now().set.requested.clone()
     }
 
-    /// Changes the CPUs on which items of unbound workqueues may run, for all of them at once. Queued items finish where they are. CPUs that may not
-    /// be used now are remembered for when they may; if none may, the mask is ignored until then.
+    /// Changes the CPUs on which items of unbound workqueues may run, for all these workqueues at
+    /// once. Items that are already queued finish where they are. A requested CPU that the process
+    /// may not use now is remembered, and used when it becomes available. While none of the
+    /// requested CPUs is available, the mask is ignored.
     ///
     /// ```
     /// let engine = cmwq::Engine::builder().build()?;
@@ -47,7 +49,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Those of `cpus` that the topology has.
+    /// Returns those of `cpus` that the topology has, or an error if it has none of them.
     pub(super) fn requestable(&self, cpus: &CpuSet) -> Result<CpuSet, Error> {
         let all = self.topology().cpus();
         let requested = cpus.intersection(all);
@@ -60,7 +62,7 @@ impl Engine {
         }
     }
 
-    /// Whether items of unbound workqueues that name no CPU go round all CPUs: see
+    /// Whether items of unbound workqueues that name no CPU are sent to all CPUs in turn: see
     /// [`EngineBuilder::debug_force_rr_cpu`](super::EngineBuilder::debug_force_rr_cpu).
     pub fn debug_force_rr_cpu(&self) -> bool {
         self.cpus_now().set.force_round_robin
@@ -79,7 +81,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Edits what is set; if that changes anything, replaces the CPUs, binds all pools anew and notifies all queues.
+    /// Lets `change` edit the settings. If that changes anything, this replaces the CPUs, binds all
+    /// pools anew and notifies all queues.
     fn change_cpus(&self, change: impl FnOnce(&mut Set)) {
         let _one_at_a_time = self.0.cpus_change.lock();
         let now = self.cpus_now();
@@ -107,15 +110,16 @@ impl Engine {
         }
     }
 
-    /// The real CPUs behind the unbound mask, where idle rescuers wait.
+    /// Returns the real CPUs behind the unbound mask. Idle rescuers are bound to them.
     pub(crate) fn resting_place(&self) -> CpuSet {
         self.cpus_now().resting_place()
     }
 }
 
 impl Maintenance for EngineCore {
-    /// The calling thread was bound to every CPU that the process could have. What is left of that is what the process may use: hotplug, cpusets and
-    /// `taskset --all-tasks` all show there.
+    /// Updates the CPUs that the process may use. The calling thread (the service thread) was bound
+    /// to every CPU that the process could have. The CPUs that are left in its mask are those that
+    /// the process may use now: hotplug, cpusets and `taskset --all-tasks` all change that mask.
     fn check_cpus(self: Arc<Self>) {
         let engine = Engine(self);
         let Ok(real) = thread::current_binding() else {
@@ -159,11 +163,12 @@ mod tests {
         }
         let (started, starts) = mpsc::channel();
         let threads = WorkerThreads::new().on_start(move |_| {
-            // A worker may start when the test has ended.
+            // The test may have ended by the time that a worker starts, so an error is ignored.
             let _ = started.send(thread::current_tid());
         });
         let (rescuer, building) = {
-            // A thread that makes a queue waits for this lock between the start of the rescuer and the adding of the queue.
+            // A thread that makes a queue needs this lock after it has started the rescuer and
+            // before it adds the queue, so it waits here.
             let _not_added = engine.0.frozen.lock();
             let engine_there = engine.clone();
             let building = std::thread::spawn(move || {

@@ -23,13 +23,14 @@ use std::marker::PhantomData;
 pub struct IssuerGuard {
     before: Option<CpuSet>,
     declared_before: usize,
-    /// The guard belongs to its thread.
+    /// Keeps the guard on its thread: only that thread can restore its own binding.
     _not_send: PhantomData<*const ()>,
 }
 
 impl Engine {
-    /// Binds the calling thread to the real CPU behind `cpu` and declares that it queues from `cpu`. Dropping the guard restores the earlier binding.
-    /// For benchmarks, and for injected topologies.
+    /// Binds the calling thread to the real CPU behind `cpu` and declares that it queues from
+    /// `cpu`. Dropping the guard restores the earlier binding. This is for benchmarks, and for
+    /// topologies that differ from the real machine.
     ///
     /// # Errors
     /// [`Error::NoSuchCpu`] if the topology has no such CPU; [`Error::Binding`] if the system refuses.

@@ -20,12 +20,12 @@ struct Parameter {
     name: &'static str,
     help: &'static str,
     get: fn(&Engine) -> String,
-    /// Checks a text for an engine, without changing anything. `None`: fixed when the engine is built.
+    /// Checks a text. `None`: the parameter is fixed when the engine is built.
     check: Option<Check>,
     variable: Option<Variable>,
 }
 
-/// What setting it does. The only error left is that the engine belongs to the parent of a fork.
+/// A change that was checked. It can fail only because the engine belongs to the parent of a fork.
 type Change = Box<dyn FnOnce(&Engine) -> Result<(), Error>>;
 type Check = fn(&Engine, &str) -> Result<Change, TextError>;
 
@@ -46,7 +46,7 @@ fn try_change(
 struct Variable {
     name: &'static str,
     allowed: &'static str,
-    /// Fills the builder's field if it is empty. `false`: the text (`None`: not UTF-8) is not allowed.
+    /// Sets an empty field of the builder. `false`: the text (`None`: not UTF-8) is not allowed.
     read: fn(&mut EngineBuilder, Option<&str>) -> bool,
 }
 
@@ -143,7 +143,7 @@ const TABLE: [Parameter; 17] = [
             },
         }),
     },
-    // CPUs that the process may not use correspond to the kernel's isolated CPUs.
+    // CPUs that the process may not use are shown as the kernel's isolated CPUs.
     Parameter {
         name: "cpumask_isolated",
         help: "CPUs that the process may not use",
@@ -184,7 +184,7 @@ const TABLE: [Parameter; 17] = [
         get: |engine| engine.default_affinity_scope().to_string(),
         check: Some(|_, text| {
             let scope = AffinityScope::parse_kernel(text).map_err(|_| {
-                // Its own list has `default`, which is not allowed here.
+                // The list of all scopes has `default`, which is not allowed here.
                 let allowed = AffinityScope::CONCRETE_NAMES;
                 inval(format!(
                     "unknown affinity scope {}; allowed: {allowed}",
@@ -287,9 +287,9 @@ const SECONDS: &str = "a whole number of seconds";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Setting {
-    /// The name, as of the kernel's file.
+    /// The name, which is that of the kernel's file.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// What the value means, in one line.
     pub help: &'static str,
     /// Whether it can be set.
     pub writable: bool,
@@ -319,7 +319,7 @@ impl Engine {
         settings.collect()
     }
 
-    /// A parameter as the kernel's file shows it, without the newline.
+    /// Returns a parameter as the kernel's file shows it, without the newline.
     ///
     /// # Errors
     /// [`Errno::NoEnt`]: there is no such parameter.
@@ -327,7 +327,7 @@ impl Engine {
         Ok((find(name)?.get)(self))
     }
 
-    /// Changes a parameter, by the kernel's rules for the text.
+    /// Changes a parameter. The text is parsed by the kernel's rules.
     ///
     /// # Errors
     /// [`Errno::NoEnt`]: there is no such parameter; [`Errno::Acces`]: it is read-only; [`Errno::Inval`]: not a valid value; [`Errno::Range`] and
@@ -411,7 +411,7 @@ fn fill<T>(
     field.is_some()
 }
 
-/// Digits only: no sign, no blank.
+/// Parses a number of digits only: without sign or blank.
 fn whole_number(text: &str) -> Option<usize> {
     text.bytes()
         .all(|byte| byte.is_ascii_digit())
@@ -438,7 +438,7 @@ fn yes_no(on: bool) -> String {
     if on { "Y" } else { "N" }.to_owned()
 }
 
-/// A mask with a digit for each possible CPU.
+/// Formats a mask with a digit for each possible CPU.
 fn mask(engine: &Engine, cpus: &CpuSet) -> String {
     cpus.to_mask_of(possible_numbers(engine.topology().possible()))
 }
@@ -481,7 +481,7 @@ mod tests {
         assert!(empty.contains("there is no CPU in the mask"), "{empty}");
     }
 
-    /// A field that the program has set stays, and the variable is not read.
+    /// The environment does not change a field that the program has set.
     #[test]
     fn every_variable_fills_an_empty_field_and_no_other() {
         for Variable { name, read, .. } in TABLE.iter().filter_map(|own| own.variable.as_ref()) {

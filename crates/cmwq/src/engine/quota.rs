@@ -8,7 +8,8 @@ use crate::sys::{clock, cpu};
 use crate::topology::CpuQuota;
 
 impl Engine {
-    /// The setting of the limit on the workers that run at once; the CPU quota by default.
+    /// Returns the setting of the limit on the workers that run at once. By default it follows the
+    /// CPU quota.
     pub fn cpu_limit(&self) -> CpuLimit {
         if self.is_inherited() {
             return CpuLimit::Auto;
@@ -37,7 +38,8 @@ impl Engine {
         Ok(())
     }
 
-    /// How many workers may run at once now, over all pools. `None`: as many as each pod has CPUs. In a fork's child: `None`.
+    /// Returns how many workers may run at once now, over all pools. `None`: there is no limit, and
+    /// each pod runs as many as it has CPUs. In the child of a fork the result is `None`.
     pub fn running_limit(&self) -> Option<u32> {
         if self.is_inherited() {
             return None;
@@ -45,17 +47,20 @@ impl Engine {
         self.0.params.slots.limit()
     }
 
-    /// The CPU quota of the process as it is now, whether it is obeyed or not. Reads the system's files.
+    /// Returns the CPU quota of the process as it is now, whether the engine obeys it or not. This
+    /// reads the system's files.
     pub fn cpu_quota(&self) -> CpuQuota {
         cpu::quota()
     }
 
-    /// How often workers, and threads that run the items that they wait for, paused so that the process does not use up its quota.
+    /// Returns how often a thread that runs items (a worker, or a thread that runs the item that it
+    /// waits for) has paused so that the process does not use up its quota.
     pub fn cpu_quota_pauses(&self) -> u64 {
         self.0.params.cpu_budget.pauses()
     }
 
-    /// Reads the quota again when that is due. Whatever is set, the number of CPUs may have changed.
+    /// Reads the quota again when that is due, whatever the setting is: the number of usable CPUs
+    /// may have changed as well.
     pub(crate) fn follow_quota(&self) {
         let mut limit = self.0.limit.lock();
         let passed_ns = clock::now_ns().saturating_sub(limit.read_ns);
@@ -67,7 +72,8 @@ impl Engine {
         }
     }
 
-    /// Serialised by the limit's lock, which comes before the engine's table of pools.
+    /// Applies the limit. The lock of the limit serialises the callers; it is taken before the lock
+    /// of the table of pools.
     fn apply(&self, limit: &mut Limit) {
         let slots = &self.0.params.slots;
         let cpus = self.cpus_now().set.real.len();
@@ -80,7 +86,8 @@ impl Engine {
         for pool in self.pools() {
             pool.follow_limit();
         }
-        // Slots may have become free though no holder gave any back.
+        // A raised limit frees slots although no holder has given one back, so they are handed out
+        // here.
         slots.hand_out(0);
     }
 }

@@ -9,12 +9,12 @@ use crate::trace::report_with;
 use std::fmt::Write;
 
 impl Engine {
-    /// One beat, if it is due. Returns the time of the next.
+    /// Performs one beat of the watchdog if it is due. Returns the time of the next beat.
     pub(crate) fn watchdog(&self) -> Option<u64> {
         let watchdog = &self.0.watchdog;
         let begun_ns = clock::now_ns();
         if watchdog.aborts_at().is_some_and(|at| at <= begun_ns) {
-            // The report handler has not returned.
+            // The report handler has not returned in time.
             std::process::abort();
         }
         if watchdog.threshold().is_zero() {
@@ -58,10 +58,11 @@ impl Engine {
         });
     }
 
-    /// What is busy now: every workqueue with items accepted and not finished, and every pool with a worker that is not idle. Its
-    /// [`Display`](std::fmt::Display) is laid out like the kernel's `show_all_workqueues`.
+    /// Returns what is busy now: every workqueue with items that were accepted and have not ended,
+    /// and every pool with a worker that is not idle. Its [`Display`](std::fmt::Display) is laid
+    /// out like the kernel's `show_all_workqueues`.
     ///
-    /// Empty in a fork's child.
+    /// In the child of a fork it is empty.
     ///
     /// ```
     /// println!("{}", cmwq::Engine::global()?.dump()); // what runs, what waits, and for how long
@@ -76,11 +77,13 @@ impl Engine {
     }
 }
 
-/// The report: a line for each list, everything that is busy, and the state of the threads that hold up pools of one CPU.
+/// Writes the report: a line for each stalled list, everything that is busy, and the state of the
+/// threads that hold up pools of one CPU.
 fn stall_report(stalled: &[Stall], dump: &Dump) -> String {
     let mut text = String::new();
     for &(list, ns) in stalled {
-        // The watchdog has suspected it for `ns`: the monitor may have seen it from the beginning.
+        // The watchdog has suspected the list for `ns`. The monitor may have seen the stall from
+        // its beginning, so its time may be longer.
         let seconds = dump.hung_ns(list).map_or(ns, |hung| hung.max(ns)) as f64 / 1e9;
         let pool = dump.describe(list.pool());
         let why = dump.why_it_waits(list);
@@ -100,7 +103,7 @@ fn stall_report(stalled: &[Stall], dump: &Dump) -> String {
     text + &dump.to_string() + &dump.threads_of(pools.map(|(list, _)| list.pool()))
 }
 
-/// How long a report handler may take before the process is aborted anyway.
+/// How long, in ns, a report handler may take before the process is aborted anyway.
 const LAST_WORDS_NS: u64 = 1_000_000_000;
 
 #[cfg(all(test, not(cmwq_loom)))]

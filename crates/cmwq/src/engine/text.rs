@@ -5,7 +5,7 @@ use crate::topology::{CpuSet, CpuSetError};
 use std::fmt;
 use std::time::Duration;
 
-/// A setter of a `T` by text.
+/// A function that sets a value of a `T` from a text.
 pub(crate) type SetText<T> = fn(&T, &str) -> Result<(), TextError>;
 
 /// Says by which of the kernel's error numbers a text was refused, for tools that behave as its
@@ -25,7 +25,7 @@ pub(crate) type SetText<T> = fn(&T, &str) -> Result<(), TextError>;
 pub enum Errno {
     /// The text is not valid here.
     Inval,
-    /// The number does not fit.
+    /// The number does not fit into its type.
     Range,
     /// The mask has more CPUs than there can be.
     Overflow,
@@ -47,7 +47,7 @@ impl Errno {
         }
     }
 
-    /// The number.
+    /// The number of the error, as in the C header `errno.h`.
     pub fn code(self) -> i32 {
         match self {
             Errno::Inval => libc::EINVAL,
@@ -72,7 +72,7 @@ impl Errno {
 pub struct TextError {
     /// What the kernel's file returns.
     pub errno: Errno,
-    /// One line: the value, and what is allowed.
+    /// One line with the refused value and what is allowed.
     pub message: String,
 }
 
@@ -84,7 +84,7 @@ impl TextError {
         }
     }
 
-    /// Adds the name of the file.
+    /// Adds the name of the file to the message.
     pub(crate) fn of(self, name: &str) -> Self {
         Self::new(self.errno, format!("{name}: {}", self.message))
     }
@@ -98,14 +98,14 @@ impl fmt::Display for TextError {
 
 impl std::error::Error for TextError {}
 
-/// Not a valid value.
+/// Makes the error for a text that is not a valid value.
 pub(crate) fn inval(error: impl fmt::Display) -> TextError {
     TextError::new(Errno::Inval, error.to_string())
 }
 
-/// A text for a message: quoted and cut to a bounded length.
+/// Returns a text for use in a message: quoted, and cut to a bounded length.
 pub(crate) fn shown(text: &str) -> String {
-    /// Characters of the text that are shown.
+    /// The largest number of characters of the text that are shown.
     const MOST: usize = 40;
     if text.chars().count() <= MOST {
         return format!("{text:?}");
@@ -114,8 +114,9 @@ pub(crate) fn shown(text: &str) -> String {
     format!("{begin:?}...")
 }
 
-/// The integer at the beginning of a text, as the files of workqueues parse it: leading white space is skipped, text behind the digits is ignored.
-/// Values too large are clamped.
+/// Parses the integer at the beginning of a text as the kernel's files of workqueues do: leading
+/// white space is skipped, and text behind the digits is ignored. A value that is too large is cut
+/// to the largest one.
 pub(crate) fn leading_integer(text: &str) -> Option<i64> {
     let text = text.trim_start();
     let (negative, digits) = match text.strip_prefix('-') {
@@ -132,8 +133,8 @@ pub(crate) fn leading_integer(text: &str) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
-/// A whole number as the kernel's module parameters parse it: decimal, `0x` hexadecimal or `0` octal, with at most one newline behind it and nothing
-/// else around it.
+/// Parses a whole number as the kernel does for module parameters: decimal, hexadecimal with `0x`
+/// or octal with `0`, with at most one newline behind it and nothing else around it.
 pub(crate) fn unsigned(text: &str, most: u64) -> Result<u64, TextError> {
     let digits = text.strip_suffix('\n').unwrap_or(text);
     let digits = digits.strip_prefix('+').unwrap_or(digits);
@@ -162,19 +163,21 @@ pub(crate) fn u32_of(text: &str) -> Result<u32, TextError> {
     Ok(u32::try_from(number).unwrap_or(u32::MAX))
 }
 
-/// A time in whole units. Less than one is 1: 0 would mean "never".
+/// Returns a time in whole units. A time of less than one unit counts as 1, because 0 would mean
+/// "never".
 pub(crate) fn whole<U: Into<u128>>(time: Duration, units: fn(&Duration) -> U) -> String {
     let units: u128 = units(&time).into();
     units.max(u128::from(!time.is_zero())).to_string()
 }
 
-/// Twice as much must still be a number of nanoseconds.
+/// Parses a time in seconds. Twice the time must still fit into a number of nanoseconds.
 pub(crate) fn seconds(text: &str) -> Result<Duration, TextError> {
     let number = unsigned(text, u64::MAX / 4_000_000_000)?;
     Ok(Duration::from_secs(number))
 }
 
-/// A switch as the kernel's module parameters parse it: only the beginning counts, `1`, `y`, `t` and `on`, or `0`, `n`, `f` and `of`, in either case.
+/// Parses a switch as the kernel does for module parameters. Only the beginning of the text counts:
+/// `1`, `y`, `t` or `on` for on, `0`, `n`, `f` or `of` for off, in either case.
 pub(crate) fn switch(text: &str) -> Result<bool, TextError> {
     match text.as_bytes() {
         [b'1' | b'y' | b'Y' | b't' | b'T', ..] | [b'o' | b'O', b'n' | b'N', ..] => Ok(true),
@@ -186,12 +189,12 @@ pub(crate) fn switch(text: &str) -> Result<bool, TextError> {
     }
 }
 
-/// The number of CPU numbers that a mask has digits for.
+/// Returns how many CPU numbers have a digit in a mask.
 pub(crate) fn possible_numbers(possible: &CpuSet) -> usize {
     possible.last().map_or(1, |last| last + 1)
 }
 
-/// A mask as the kernel's `cpumask` files parse it.
+/// Parses a mask as the kernel's `cpumask` files do.
 pub(crate) fn parse_mask(text: &str) -> Result<CpuSet, TextError> {
     CpuSet::parse_mask(text).map_err(|error| {
         let errno = match error {

@@ -1,7 +1,8 @@
-//! The one table of a queue's attributes: name, help, which queues have it, value as text, and how to set it. The endpoint, the commands,
-//! `cmwq mount` and the C functions for attributes all use this table.
+//! The table of a queue's attributes: name, help, which queues have it, value as text, and how to
+//! set it. The endpoint, the commands, `cmwq mount` and the C functions for attributes all use this
+//! one table.
 //!
-//! Texts are parsed by the rules of the kernel's workqueue files.
+//! The texts are parsed by the rules of the kernel's workqueue files.
 #![forbid(unsafe_code)]
 
 use super::live::LiveQueue;
@@ -12,24 +13,24 @@ use crate::error::Error;
 use crate::workqueue::{ConcurrencyGroup, WorkqueueKind};
 use cmwq_topology::affinity::AffinityScope;
 
-/// A line of the table.
+/// An entry of the table.
 struct Attribute {
     name: &'static str,
     help: &'static str,
     access: fn(&LiveQueue) -> Access,
     get: fn(&LiveQueue) -> String,
-    /// `None`: no queue can change it.
+    /// The setter. `None`: the attribute cannot be changed on any queue.
     set: Option<SetText<LiveQueue>>,
 }
 
 /// What a queue allows for an attribute.
 #[derive(PartialEq)]
 enum Access {
-    /// The queue does not have it.
+    /// The queue does not have the attribute.
     Absent,
-    /// The queue allows reading only, for this reason.
+    /// The attribute can only be read on this queue, for the reason given.
     Fixed(String),
-    /// The queue allows changes, if the attribute has a setter.
+    /// The attribute can be changed on this queue if it has a setter.
     Free,
 }
 
@@ -79,7 +80,7 @@ const TABLE: [Attribute; 9] = [
         name: "group",
         help: "the name of its concurrency group, if it has one",
         access: grouped,
-        // Without control characters, so that it is one line.
+        // Control characters are left out, so that the value is one line.
         get: |queue| {
             let group = queue.core.limits.group();
             let name = group.map_or("", ConcurrencyGroup::name);
@@ -117,7 +118,7 @@ const TABLE: [Attribute; 9] = [
             let value = integer(text, "it must be a whole number from 1 to 2048", |value| {
                 value > 0
             })?;
-            // A value above the maximum is clamped, with a warning.
+            // A value above the maximum is cut to it, with a warning.
             let value = usize::try_from(value).unwrap_or(usize::MAX);
             changed(queue.set_max_active(value))
         }),
@@ -158,7 +159,7 @@ const TABLE: [Attribute; 9] = [
     },
 ];
 
-/// Unbound and ordered queues have the attribute.
+/// Allows the attribute on unbound and ordered queues.
 fn unbound(queue: &LiveQueue) -> Access {
     match queue.kind().is_unbound() {
         true => Access::Free,
@@ -166,7 +167,7 @@ fn unbound(queue: &LiveQueue) -> Access {
     }
 }
 
-/// Queues with a group have the attribute.
+/// Allows the attribute on queues that belong to a group.
 fn grouped(queue: &LiveQueue) -> Access {
     match queue.core.limits.group() {
         Some(_) => Access::Free,
@@ -180,13 +181,14 @@ fn integer(text: &str, allowed: &str, is_allowed: fn(i64) -> bool) -> Result<i64
         .ok_or_else(|| inval(format!("{} is not possible: {allowed}", shown(text))))
 }
 
-/// An error that the text does not cause: the queue belongs to the parent of a fork.
+/// Makes the error that does not come from the text: the queue belongs to the parent of a fork.
 fn changed(result: Result<(), Error>) -> Result<(), TextError> {
     result.map_err(inval)
 }
 
 impl LiveQueue {
-    /// The attributes that a queue can have, with their help, whether this one has them or not.
+    /// Returns all attributes that a queue can have, with their help, whether this queue has them
+    /// or not.
     pub fn attribute_settings() -> Vec<Setting> {
         let settings = TABLE.iter();
         settings
@@ -194,9 +196,10 @@ impl LiveQueue {
             .collect()
     }
 
-    /// The names of its attributes, as the kernel's files are called, and whether each can be written. A queue with a
-    /// [group](crate::ConcurrencyGroup) has two more: `group`, its name, and `group_max_active`, the limit that all queues of the group
-    /// share.
+    /// Returns the names of the queue's attributes, which are those of the kernel's files, and
+    /// whether each can be written. A queue in a [group](crate::ConcurrencyGroup) has two more:
+    /// `group`, the name of the group, and `group_max_active`, the limit that all queues of the
+    /// group share.
     pub fn attributes(&self) -> Vec<(&'static str, bool)> {
         let own = TABLE.iter().filter_map(|own| match (own.access)(self) {
             Access::Absent => None,
@@ -222,7 +225,7 @@ impl LiveQueue {
         })
     }
 
-    /// An attribute in the format of the kernel's file, without the newline.
+    /// Returns an attribute in the format of the kernel's file, without the newline.
     ///
     /// # Errors
     /// [`Errno::NoEnt`]: a queue of this kind has no such attribute.
@@ -230,8 +233,9 @@ impl LiveQueue {
         Ok((self.find(name)?.get)(self))
     }
 
-    /// Changes one attribute, by the kernel's rules for the text: integers are read as far as they go, scopes are exact names with at most
-    /// one trailing newline, masks are hexadecimal.
+    /// Changes one attribute. The text is parsed by the kernel's rules: an integer ends at the
+    /// first character that is no digit, the name of a scope is exact with at most one newline
+    /// behind it, and a mask is hexadecimal.
     ///
     /// # Errors
     /// [`Errno::NoEnt`]: a queue of this kind has no such attribute; [`Errno::Acces`]: it can only be read; [`Errno::Inval`]: the value is

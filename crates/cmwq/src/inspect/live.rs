@@ -28,7 +28,8 @@ pub struct LiveQueue {
 }
 
 impl Engine {
-    /// The workqueues that exist now, the oldest first. In a fork's child: none.
+    /// Returns the workqueues that exist now, the oldest first. In the child of a fork the list is
+    /// empty.
     pub fn live_queues(&self) -> Vec<LiveQueue> {
         if self.is_inherited() {
             return Vec::new();
@@ -42,7 +43,7 @@ impl Engine {
         queues
     }
 
-    /// The states of [all queues](Self::live_queues).
+    /// Returns the states of [all queues](Self::live_queues).
     pub fn queue_states(&self) -> Vec<QueueState> {
         let queues = self.live_queues();
         let mut enqueue = latency::collect(&all_serials());
@@ -56,7 +57,7 @@ impl Engine {
     }
 }
 
-/// The serial numbers of all queues of the process.
+/// Returns the serial numbers of all queues of the process.
 fn all_serials() -> Vec<u64> {
     let engines = Engine::all();
     let queues = engines.iter().flat_map(|engine| engine.live_queues());
@@ -64,17 +65,19 @@ fn all_serials() -> Vec<u64> {
 }
 
 impl LiveQueue {
-    /// Unlike the name, unique: no other queue of the process has or had it.
+    /// The serial number of the queue. Unlike the name it is unique: no other queue of the process
+    /// has or had the same.
     pub fn serial(&self) -> u64 {
         self.core.serial
     }
 
-    /// How traces name it; another queue may get the same once this one is gone.
+    /// The number by which traces name the queue. Another queue may get the same number once this
+    /// one is gone.
     pub fn id(&self) -> usize {
         crate::engine::Queue::id(&*self.core)
     }
 
-    /// The name; other queues may have the same.
+    /// The name. Other queues may have the same one.
     pub fn name(&self) -> &str {
         &self.core.name
     }
@@ -84,13 +87,15 @@ impl LiveQueue {
         self.core.kind
     }
 
-    /// As [`Workqueue::attrs`](crate::Workqueue::attrs).
+    /// Returns the attributes, as [`Workqueue::attrs`](crate::Workqueue::attrs) does.
     pub fn attrs(&self) -> WorkqueueAttrs {
         self.core.attrs()
     }
 
-    /// As [`Workqueue::apply_attrs`](crate::Workqueue::apply_attrs), with `change` editing the current attributes. Those that it leaves stay
-    /// as they are, also if another thread changes them meanwhile; of two changes of one attribute the last holds.
+    /// Changes the attributes as [`Workqueue::apply_attrs`](crate::Workqueue::apply_attrs) does.
+    /// `change` edits the current ones. An attribute that it leaves alone stays as it is, even if
+    /// another thread changes it meanwhile. If two threads change the same attribute, the last
+    /// change holds.
     ///
     /// # Errors
     /// As [`Workqueue::apply_attrs`](crate::Workqueue::apply_attrs).
@@ -98,12 +103,14 @@ impl LiveQueue {
         self.core.change(change)
     }
 
-    /// As [`Workqueue::max_active`](crate::Workqueue::max_active).
+    /// Returns the limit on active items, as
+    /// [`Workqueue::max_active`](crate::Workqueue::max_active) does.
     pub fn max_active(&self) -> usize {
         self.core.limits_given()[0]
     }
 
-    /// As [`Workqueue::set_max_active`](crate::Workqueue::set_max_active).
+    /// Changes the limit on active items, as
+    /// [`Workqueue::set_max_active`](crate::Workqueue::set_max_active) does.
     ///
     /// # Errors
     /// As [`Workqueue::set_max_active`](crate::Workqueue::set_max_active).
@@ -111,12 +118,14 @@ impl LiveQueue {
         self.core.set_max_active(max_active)
     }
 
-    /// As [`Workqueue::max_waiting`](crate::Workqueue::max_waiting).
+    /// Returns how many items may wait, as
+    /// [`Workqueue::max_waiting`](crate::Workqueue::max_waiting) does.
     pub fn max_waiting(&self) -> Option<usize> {
         self.core.room.as_ref().map(|room| room.bound())
     }
 
-    /// As [`Workqueue::set_max_waiting`](crate::Workqueue::set_max_waiting).
+    /// Changes how many items may wait, as
+    /// [`Workqueue::set_max_waiting`](crate::Workqueue::set_max_waiting) does.
     ///
     /// # Errors
     /// As [`Workqueue::set_max_waiting`](crate::Workqueue::set_max_waiting).
@@ -124,7 +133,8 @@ impl LiveQueue {
         self.core.set_max_waiting(max_waiting)
     }
 
-    /// The [group](crate::ConcurrencyGroup) whose limit it shares.
+    /// Returns the state of the [group](crate::ConcurrencyGroup) whose limit the queue shares, if
+    /// it is in one.
     pub fn group(&self) -> Option<GroupState> {
         self.core.limits.group().map(ConcurrencyGroup::state)
     }

@@ -8,10 +8,12 @@ use cmwq_topology::affinity::AffinityScope;
 use std::sync::Arc;
 
 impl Engine {
-    /// Charges the CPU time of workers to the queues whose items they are found running. One thread calls this every few milliseconds. As
-    /// in the kernel it samples: right on average, without cost for workers. It includes the time in which workers search for work, but not
-    /// runs of rescuers and caller-runs joins. The first call only starts the accounting. Returns whether anything has run since the last
-    /// call.
+    /// Charges the CPU time of workers to the queues whose items it finds them running. One thread
+    /// calls this every few milliseconds. As in the kernel this takes samples: it is right on
+    /// average and costs the workers nothing. It includes the time in which workers search for
+    /// work. It does not include items that rescuers run, nor those that a joining thread runs
+    /// itself. The first call only starts the accounting. Returns whether anything has run since
+    /// the last call.
     pub fn account_cpu_time(&self) -> bool {
         if self.is_inherited() {
             return false;
@@ -20,7 +22,8 @@ impl Engine {
         pools.iter().filter(|pool| pool.account_cpu_time()).count() > 0
     }
 
-    /// The state of every pool, by number. In a fork's child: none.
+    /// Returns the state of every pool, in the order of their numbers. In the child of a fork the
+    /// list is empty.
     pub fn pool_states(&self) -> Vec<PoolState> {
         if self.is_inherited() {
             return Vec::new();
@@ -32,7 +35,7 @@ impl Engine {
         states.collect()
     }
 
-    /// The pods of every scope.
+    /// Returns the pods of every affinity scope.
     pub fn scope_states(&self) -> Vec<ScopeState> {
         let numbers = self.topology().max_cpu() + 1;
         let states = AffinityScope::CONCRETE.map(|scope| {

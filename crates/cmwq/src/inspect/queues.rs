@@ -83,7 +83,8 @@ impl WqCore {
         Some(RescuerState { tid, cpus })
     }
 
-    /// By CPU number: the destination pool of an item queued from there. CPUs that do not exist have none.
+    /// Returns, for each CPU number, the pool to which an item goes that is queued from that CPU. A
+    /// CPU that does not exist has `None`.
     fn cpu_pool(&self) -> Vec<Option<u32>> {
         let pin = epochs().pin(0);
         let slots = self.slots.get().into_iter().flatten().enumerate();

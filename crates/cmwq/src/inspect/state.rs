@@ -1,4 +1,5 @@
-//! The state of an engine, its queues and its pools, as plain data. Each part is read by itself, so parts may be a few microseconds apart.
+//! The state of an engine, its queues and its pools, as plain data. The parts are read one after
+//! the other, so they may be a few microseconds apart.
 #![forbid(unsafe_code)]
 
 use crate::pool::QueueStats;
@@ -23,7 +24,8 @@ use cmwq_topology::affinity::AffinityScope;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct QueueState {
-    /// Unlike the name, unique: no other queue of the process has or had it.
+    /// The serial number of the queue. Unlike the name it is unique: no other queue of the process
+    /// has or had the same.
     pub serial: u64,
     /// The name.
     pub name: String,
@@ -33,26 +35,28 @@ pub struct QueueState {
     pub flags: String,
     /// Its rescuer, if it has one.
     pub rescuer: Option<RescuerState>,
-    /// The attributes as they were given; they apply to unbound and ordered queues only.
+    /// The attributes as they were given. They take effect on unbound and ordered queues only.
     pub attrs: WorkqueueAttrs,
     /// The limit on active items.
     pub max_active: usize,
-    /// How many items may be active on each node in any case.
+    /// How many items may be active on each NUMA node in any case, however small its share of
+    /// `max_active` is.
     pub min_active: usize,
-    /// How many items wait, and may wait, if that is [bounded](crate::WorkqueueBuilder::max_waiting).
+    /// How many items wait, and how many may, if the queue has a
+    /// [limit](crate::WorkqueueBuilder::max_waiting) on that.
     pub room: Option<RoomState>,
-    /// The destination pool of an item, by the CPU number that it is queued from.
+    /// The number of the pool to which an item goes, indexed by the CPU that it is queued from.
     pub cpu_pool: Vec<Option<u32>>,
-    /// The pool for CPUs that have no pod, of unbound and ordered queues.
+    /// The pool for CPUs that have no pod. Only unbound and ordered queues have one.
     pub default_pool: Option<u32>,
-    /// The limit and the active items of each node, of unbound and ordered queues; last, with no node, of the pools that lie on no single
-    /// node.
+    /// The limit and the active items of each node, for unbound and ordered queues. The last entry,
+    /// which has no node, is for the pools that lie on no single node.
     pub nodes: Vec<NodeState>,
-    /// Its pool workqueues, the latest last.
+    /// The queue's parts in its pools (*pool workqueues*), the oldest first.
     pub pwqs: Vec<PwqState>,
-    /// Its counters. Sums can go down when attributes change, as the kernel's do.
+    /// The queue's counters. As in the kernel a sum can go down when the attributes change.
     pub stats: QueueStats,
-    /// The limit that it shares with other queues.
+    /// The state of the limit that the queue shares with other queues, if it is in a group.
     pub group: Option<GroupState>,
     /// How long its items wait and run.
     pub times: QueueTimes,
@@ -60,12 +64,12 @@ pub struct QueueState {
     pub enqueue: LatencyHistogram,
 }
 
-/// Tells how long items of a queue wait and run: a part of a [`QueueState`]. They are always
-/// measured, for a sample of the items: one for each pool that runs them and every two milliseconds
-/// (or tick of the system's coarse clock, up to four), so nearly all items of a queue that is used
-/// up to some hundred times a second. Items that a thread spawned and joined at once, and ran
-/// itself, are left out. A change of the attributes drops what the old pools have measured.
-///
+/// Tells how long items of a queue wait and run: a part of a [`QueueState`]. The library always
+/// measures this, for a sample of the items: one item for each pool and every two milliseconds (or
+/// every tick of the system's coarse clock, which may be up to four). So nearly all items of a
+/// queue that is used up to some hundred times a second are measured. Items that a thread spawned,
+/// joined at once and ran itself are not sampled. A change of the attributes drops what the old
+/// pools have measured.
 /// ```
 /// let queue = cmwq::Workqueue::builder("io").build()?;
 /// queue.spawn(|| ()).join()?;
@@ -78,18 +82,21 @@ pub struct QueueState {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct QueueTimes {
-    /// From the call that queued an item to its start.
+    /// The time from the call that queued an item to the start of the item.
     pub wait: LatencyHistogram,
-    /// From its start to its end. What items of less than a few microseconds take is an average of some of them.
+    /// The time from the start of an item to its end. For items that take less than a few
+    /// microseconds it is an average over several of them.
     pub run: LatencyHistogram,
-    /// The longest time that one of the sampled items waits now, in ns; `None`: none does.
+    /// For how long the longest waiting of the sampled items has waited until now, in ns. `None`:
+    /// none of them waits.
     pub longest_waiting_ns: Option<u64>,
-    /// The longest time that an item runs now, in ns, by a clock that ticks every few milliseconds; `None`: none runs.
+    /// For how long the longest running item has run until now, in ns, by a clock that ticks every
+    /// few milliseconds. `None`: no item runs.
     pub longest_running_ns: Option<u64>,
 }
 
-/// How many items of a queue with a [bound](crate::WorkqueueBuilder::max_waiting) wait, and how
-/// many may: a part of a [`QueueState`].
+/// How many items of a queue with a [limit](crate::WorkqueueBuilder::max_waiting) on waiting items
+/// wait, and how many may: a part of a [`QueueState`].
 ///
 /// ```
 /// let queue = cmwq::Workqueue::builder("requests").max_waiting(100).build()?;
@@ -103,11 +110,11 @@ pub struct QueueTimes {
 pub struct RoomState {
     /// Items that are queued and have not started.
     pub waiting: usize,
-    /// How many may be.
+    /// How many items may be queued and not started.
     pub max_waiting: usize,
 }
 
-/// What one queue has in one pool: a part of a [`QueueState`].
+/// The part of one queue in one pool (its *pool workqueue*): a part of a [`QueueState`].
 ///
 /// ```
 /// let queue = cmwq::Workqueue::builder("io").build()?;
@@ -127,9 +134,9 @@ pub struct PwqState {
     pub pool: u32,
     /// Items that run or are ready to run.
     pub active: usize,
-    /// Items that wait for a credit (`max_active`).
+    /// Items that wait because `max_active` is reached.
     pub inactive: usize,
-    /// It takes no new items, and is removed with its last one.
+    /// Whether the part takes no new items. It is removed when its last item has ended.
     pub retired: bool,
 }
 
@@ -149,9 +156,9 @@ pub struct PwqState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeState {
-    /// The node; `None`: pools that lie on no single node.
+    /// The NUMA node. `None`: this entry is for pools that lie on no single node.
     pub node: Option<u32>,
-    /// Items active there.
+    /// How many items are active there.
     pub active: usize,
     /// The limit on active items there.
     pub max_active: usize,
@@ -170,7 +177,7 @@ pub struct NodeState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RescuerState {
-    /// The kernel's id of its thread; 0: the thread has not begun.
+    /// The kernel's id of the thread. 0: the thread has not begun.
     pub tid: i32,
     /// The real CPUs that it may run on.
     pub cpus: CpuSet,
@@ -189,8 +196,9 @@ pub struct RescuerState {
 pub struct ScopeState {
     /// The scope.
     pub scope: AffinityScope,
-    /// Its pods: their CPUs and their nodes.
+    /// The pods of the scope: the CPUs and the NUMA node of each. A pod that does not lie on a
+    /// single node has `None`.
     pub pods: Vec<(CpuSet, Option<u32>)>,
-    /// By CPU number: an index into `pods`.
+    /// The pod of each CPU number, as an index into `pods`.
     pub cpu_pod: Vec<Option<usize>>,
 }

@@ -1,10 +1,15 @@
-//! The process's timers: one wheel, and one thread that sleeps until the next expiry. The first timer starts it.
+//! The timers of the process: one wheel, and one thread that sleeps until the next timer expires.
+//! The first timer that is armed starts that thread.
 //!
-//! **The timer thread calls no foreign code, and holds one entry at a time.** A [reporter](crate::trace::Reporter) of its own, started with it, drops what is left of
-//! expired entries and delivers the warnings. Otherwise all timers of the process would
-//! wait for a destructor or a handler, which may itself wait for an item that waits for its timer. And a thread that cancels an item searches the wheel and
-//! the queues for it: if the timer thread took all due entries out of the wheel together, then whatever it calls could wait for ever for one
-//! of those that it has not reached.
+//! **The timer thread calls no code of the program, and holds one entry at a time.** A
+//! [reporter](crate::trace::Reporter) thread of its own is started with it. The reporter drops what
+//! is left of expired entries, and delivers the warnings. If the timer thread did that itself, all
+//! timers of the process would wait for a destructor or a handler, which may itself wait for an
+//! item that waits for its timer.
+//!
+//! A thread that cancels an item searches the wheel and the queues for it. If the timer thread took
+//! all entries that are due out of the wheel together, it would have entries in hand that no other
+//! thread finds. Whatever it calls meanwhile could then wait for ever for one of those.
 
 use super::wheel::{Key, Wheel};
 use crate::sys::atomic::Ordering;
@@ -19,16 +24,19 @@ use std::io;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// One tick, as a power of two of nanoseconds: 1.05 ms. A delay is rounded up to whole ticks after the next, never down.
+/// The length of a tick as a power of two of nanoseconds: 2^20 ns, 1.05 ms. A timer expires at the
+/// beginning of the tick that follows the end of its delay: never too early, and up to a tick late.
 const TICK_SHIFT: u32 = 20;
 
-/// An item's timer state. Written under the wheel's lock only.
+/// The timer state of an item. It is written only under the lock of the wheel.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct TimerKey {
-    /// The key under which it is armed. It stays when the timer expires, since the item may be freed by then.
+    /// The key under which the timer is armed. The key is not cleared when the timer expires,
+    /// because the item may be freed by then.
     key: AtomicU64,
-    /// When it expires or has expired, in milliseconds of the clock. C programs read it in place.
+    /// When the timer expires or has expired, in milliseconds of the monotonic clock. C programs
+    /// read this field directly.
     expires_ms: AtomicU64,
 }
 
@@ -42,7 +50,8 @@ impl TimerKey {
         }
     }
 
-    /// How long until it expires, in whole milliseconds; zero if it has expired or was stopped. A hint.
+    /// Returns how long it takes until the timer expires, in whole milliseconds, or zero if it has
+    /// expired or was stopped. The answer may be out of date when the caller reads it.
     pub(crate) fn time_left(&self) -> Duration {
         if self.key.load(Ordering::Relaxed) == 0 {
             return Duration::ZERO;
@@ -54,9 +63,9 @@ impl TimerKey {
 
 struct TimersState<T> {
     wheel: Wheel<T>,
-    /// The fork generation in which the thread was started.
+    /// The fork generation in which the thread was started, if it was.
     started: Option<u32>,
-    /// The tick that the thread sleeps until; an earlier deadline wakes it.
+    /// The tick until which the thread sleeps. A thread that arms an earlier timer wakes it.
     sleeps_until: u64,
 }
 
@@ -69,21 +78,23 @@ impl<T> TimersState<T> {
     }
 }
 
-/// What a timer that was to be stopped was found to be.
+/// The result of an attempt to stop a timer.
 pub(crate) enum Disarmed<T> {
-    /// It is not armed, or not any more.
+    /// The timer was not armed, or has expired.
     Nothing,
-    /// It expires early enough, and stays armed.
+    /// The timer expires early enough anyway, and stays armed.
     Kept,
     Taken(T),
 }
 
-/// Timers that hand a `T` to a function when they expire, which calls no foreign code. The reporter drops what the function returns.
+/// Timers that pass a `T` to a function when they expire. The function calls no code of the
+/// program. The reporter drops what it returns.
 pub(crate) struct Timers<T: Send + 'static, R: Send + 'static> {
     state: OnceLock<Mutex<TimersState<T>>>,
     parker: OnceLock<Parker>,
     expired: fn(T) -> Option<R>,
-    /// Calls [`hold_during_fork`](Self::hold_during_fork) of the static that holds this.
+    /// Calls [`hold_during_fork`](Self::hold_during_fork) of the static variable that holds this
+    /// value.
     hold: fn() -> Held,
 }
 
@@ -99,14 +110,16 @@ fn tick_of(ns: u64) -> u64 {
     ns >> TICK_SHIFT
 }
 
-/// The time from `now_ns` until the tick begins; at least 1 ns. A tick beyond the end of the clock never begins.
+/// Returns the time from `now_ns` until the tick begins, at least 1 ns. A tick beyond the end of
+/// the clock never begins.
 fn until(tick: u64, now_ns: u64) -> Duration {
     let begins_ns = tick.saturating_mul(1 << TICK_SHIFT);
     Duration::from_nanos(begins_ns.saturating_sub(now_ns).max(1))
 }
 
 impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
-    /// For a static; `hold` calls its [`hold_during_fork`](Self::hold_during_fork).
+    /// Makes timers for a static variable. `hold` calls its
+    /// [`hold_during_fork`](Self::hold_during_fork).
     pub(crate) const fn new(expired: fn(T) -> Option<R>, hold: fn() -> Held) -> Self {
         Timers {
             hold,
@@ -117,7 +130,9 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
     }
 
     fn state(&self) -> &Mutex<TimersState<T>> {
-        // Held before it is made: a thread that forks meanwhile has to wait for that, or its child would for ever.
+        // The lock is taken before the value is made. A thread that forks meanwhile has to wait for
+        // it; otherwise the value would stay half made in the child, where a thread that needs it
+        // would wait for ever.
         let initialise = || {
             fork::hold_during_forks(ProcessLock::Timers, self.hold);
             self.state.get_or_init(|| {
@@ -131,9 +146,10 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
         self.state.get().unwrap_or_else(initialise)
     }
 
-    /// A fork's child has its parent's timers too; the queues refuse them when they expire.
+    /// Holds the locks during a fork. The child has its parent's timers as well. When they expire
+    /// there, the queues refuse the items.
     pub(crate) fn hold_during_fork(&'static self) -> Held {
-        // Made now, so that no thread is in the middle of making the parker during a fork.
+        // The parker is made here, so that no thread is in the middle of making it during a fork.
         self.parker();
         let state = self.state().lock();
         Box::new(|_| drop(state))
@@ -143,8 +159,9 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
         self.parker.get_or_init(Parker::new)
     }
 
-    /// Arms `value` to expire when `delay` has passed, and notes its key. Starts the thread, and the reporter that it may need, if necessary; gives the
-    /// value back if that is impossible.
+    /// Arms `value` to expire when `delay` has passed, and notes its key in `at`. If necessary it
+    /// starts the thread, and the reporter that the thread may need. If that is impossible the
+    /// caller gets the value back.
     pub(crate) fn arm(&'static self, delay: Duration, at: &TimerKey, value: T) -> Result<(), T> {
         let delay_ns = ns_of(delay);
         let mut state = self.state().lock();
@@ -154,7 +171,7 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
             }
             state.started = Some(fork::generation());
         }
-        // The tick in which the deadline lies has passed only when the next has begun.
+        // The deadline lies inside a tick. That tick is over only when the next one has begun.
         let now = clock::now_ns();
         let deadline = tick_of(now.saturating_add(delay_ns)) + 1;
         let key = state.wheel.arm(deadline, value);
@@ -169,12 +186,13 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
         Ok(())
     }
 
-    /// Takes back what is armed under the key in `at`; `None` if nothing is any more.
+    /// Disarms the timer with the key in `at`, and returns its value. `None`: it is not armed any
+    /// more.
     pub(crate) fn disarm(&self, at: &TimerKey) -> Option<T> {
         self.state().lock().disarm(at)
     }
 
-    /// Stops the timer, unless it expires within `delay` anyway; then it stays armed.
+    /// Stops the timer unless it expires within `delay` anyway. In that case it stays armed.
     pub(crate) fn disarm_unless_within(&self, delay: Duration, at: &TimerKey) -> Disarmed<T> {
         let mut state = self.state().lock();
         let key = Key::unpack(at.key.load(Ordering::Relaxed));
@@ -186,13 +204,15 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
     }
 
     fn start(&'static self) -> io::Result<()> {
-        // The timer thread must not be bound to the CPU of the issuer that arms the first timer.
+        // The thread gets all CPUs of the process. It must not inherit the binding of the issuer
+        // that arms the first timer.
         let cpus = cpu::process_cpus().ok();
         let cpus = cpus.map_or_else(thread::current_binding, Ok)?;
         let reporter = new_reporter();
         reporter.ensure_started("cmwq-t-reporter", &cpus)?;
         let speaker = reporter.speaker();
-        // The reporter ends when the timer thread does, or at once if that cannot be created.
+        // The reporter ends together with the timer thread, or at once if that thread cannot be
+        // created.
         reporter.stop();
         thread::spawn_bound("cmwq-timer", &cpus, move || {
             let _speaks = speaker.speak();
@@ -215,14 +235,15 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
                     Err(sleep) => break sleep,
                 }
             };
-            // Expiring takes time: new entries may be due.
+            // Handling the expired entries takes time, so further ones may be due now.
             if !any {
                 self.parker().park_for(sleep);
             }
         }
     }
 
-    /// The next due value; otherwise how long nothing is due (`None`: nothing is armed).
+    /// Returns the next value that is due. Otherwise returns for how long nothing is due, with
+    /// `None` if nothing is armed.
     fn next(&self, now_ns: u64) -> Result<T, Option<Duration>> {
         let mut state = self.state().lock();
         if let Some(value) = state.wheel.expire(tick_of(now_ns)) {

@@ -1,19 +1,24 @@
-//! A hierarchical timer wheel in ticks. It knows no clock: its owner passes the time, so tests run in virtual time.
+//! A hierarchical timer wheel that counts in ticks. It does not read a clock: its owner passes the
+//! time, so that tests run in virtual time.
 //!
-//! Level 0 has a slot for each of the next 64 ticks, level 1 one for each of the next 64 times 64, and so on. An entry lies on the
-//! level of the highest group of six bits in which its deadline differs from the present; when the present reaches its
-//! slot it moves down (at most once a level, so arming and expiring cost O(1) amortised). Entries are numbered and linked
-//! by number, so cancelling is O(1) as well. With a bitmap for each level the search for the next slot in use skips empty ones.
+//! Level 0 has a slot for each of the next 64 ticks, level 1 has one for each of the next 64 blocks
+//! of 64 ticks, and so on. To find the level of an entry, its deadline is compared with the present
+//! in groups of six bits: the level is the highest group in which they differ. When the present
+//! reaches the slot of an entry, the entry moves to a lower level. It does so at most once per
+//! level, so arming and expiring cost O(1) amortised. Entries have numbers and are linked by
+//! number, so cancelling costs O(1) as well. Each level has a bitmap of its slots in use, so the
+//! search for the next one skips the empty slots.
 
 const SLOT_BITS: u32 = 6;
 const SLOTS: usize = 1 << SLOT_BITS;
-/// 64^11 ticks exceed 64 bits: every deadline has a level.
+/// 64^11 ticks are more than 64 bits can count, so every deadline has a level.
 const LEVELS: usize = 11;
 const NONE: u32 = u32::MAX;
-/// How many entries are moved in one call.
+/// The largest number of entries of a slot that one call of `expire` moves to lower levels.
 const DISTRIBUTED_AT_ONCE: usize = 256;
 
-/// Names an armed entry, for ever: an entry's number is used again with the next serial, and after the last serial not at all.
+/// Names an armed entry. No other entry ever gets the same key: when an entry's number is used
+/// again, its serial has grown, and after the last serial the number is not used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     index: u32,
@@ -35,7 +40,8 @@ impl Key {
 
 struct TimerEntry<T> {
     deadline: u64,
-    /// Grows when the number is used again, and never wraps: see [`Wheel::release`]. Not 0 in a key, so that no key packs to 0.
+    /// Grows each time that the number is used again, and never wraps: see [`Wheel::release`]. A
+    /// key never has the serial 0, so no key is packed into 0.
     serial: u32,
     slot: u16,
     prev: u32,
@@ -44,14 +50,15 @@ struct TimerEntry<T> {
 }
 
 pub(crate) struct Wheel<T> {
-    /// Everything due at this tick or before has expired.
+    /// The present: everything that was due at this tick or before has expired.
     now: u64,
     heads: Box<[u32]>,
     occupied: [u64; LEVELS],
     entries: Vec<TimerEntry<T>>,
     free: Vec<u32>,
     armed: usize,
-    /// The slot, and its level, whose entries are being distributed over finer ones; it begins now.
+    /// The slot whose entries are being moved to lower levels, and its level. The slot begins at
+    /// the present tick.
     distributing: Option<(usize, usize)>,
 }
 
@@ -73,7 +80,7 @@ impl<T> Wheel<T> {
         self.armed
     }
 
-    /// Arms an entry. A deadline that has passed expires at the next tick.
+    /// Arms an entry. If its deadline has passed, the entry expires at the next tick.
     pub(crate) fn arm(&mut self, deadline: u64, value: T) -> Key {
         let index = self.free.pop().unwrap_or_else(|| self.new_entry());
         let entry = &mut self.entries[index as usize];
@@ -89,11 +96,11 @@ impl<T> Wheel<T> {
         key
     }
 
-    /// Makes an entry with a number that was never used.
+    /// Makes an entry whose number was never used before, and returns the number.
     fn new_entry(&mut self) -> u32 {
         let index = u32::try_from(self.entries.len()).ok();
         let index = index.filter(|&index| index != NONE);
-        // So many entries take 200 GB of memory, and their items at least as much again.
+        // So many entries would take 200 GB of memory, and their items at least as much again.
         let index = index.expect("fewer than 2^32 - 1 timers are armed at the same time");
         self.entries.push(TimerEntry {
             deadline: 0,
@@ -106,13 +113,13 @@ impl<T> Wheel<T> {
         index
     }
 
-    /// Whether an entry has neither expired nor been cancelled.
+    /// Whether the entry has neither expired nor been cancelled.
     pub(crate) fn is_armed(&self, key: Key) -> bool {
         let entry = self.entries.get(key.index as usize);
         entry.is_some_and(|entry| entry.serial == key.serial && entry.value.is_some())
     }
 
-    /// Removes an entry; `None` if it has expired or was cancelled.
+    /// Removes an entry and returns its value. `None`: it has expired or was cancelled.
     pub(crate) fn cancel(&mut self, key: Key) -> Option<T> {
         if !self.is_armed(key) {
             return None;
@@ -121,13 +128,18 @@ impl<T> Wheel<T> {
         self.release(key.index)
     }
 
-    /// The next tick at which [`expire`](Self::expire) has something to do: an expiry, or entries to move down before one.
+    /// Returns the next tick at which [`expire`](Self::expire) has something to do: an entry
+    /// expires, or entries have to be moved to a lower level first.
     pub(crate) fn next_tick(&self) -> Option<u64> {
         self.next_slot().map(|(_, _, tick)| tick)
     }
 
-    /// Hands over one entry that is due at `now`, in the order of their ticks. Other due entries can still be cancelled. `None`: nothing is due any
-    /// more, and `now` is the present; or a slot with many entries is distributed over finer ones, and the [next tick](Self::next_tick) is not after `now`.
+    /// Removes one entry that is due at `now` and returns its value. Repeated calls return the
+    /// entries in the order of their ticks, and the other due entries can still be cancelled
+    /// between two calls. `None` has two meanings. Either nothing is due any more, and `now` has
+    /// become the present. Or this call has moved a part of the entries of a full slot to lower
+    /// levels; then the [next tick](Self::next_tick) is not after `now`, and the caller calls
+    /// again.
     pub(crate) fn expire(&mut self, now: u64) -> Option<T> {
         let is_empty = |&(level, slot): &(usize, usize)| self.heads[level * SLOTS + slot] == NONE;
         if self.distributing.as_ref().is_some_and(is_empty) {
@@ -137,11 +149,12 @@ impl<T> Wheel<T> {
             self.now = tick;
             let mut index = self.heads[level * SLOTS + slot];
             if level == 0 {
-                // A slot of this level is one tick: all its entries are due.
+                // A slot of this level is one tick long, so all its entries are due.
                 self.unlink(index);
                 return self.release(index);
             }
-            // Bit by bit: the caller has a lock that threads need which arm and cancel.
+            // One call moves only some of the entries: its caller holds a lock that other threads
+            // need to arm and to cancel.
             for _ in 0..DISTRIBUTED_AT_ONCE {
                 self.unlink(index);
                 self.link(index);
@@ -159,14 +172,16 @@ impl<T> Wheel<T> {
         None
     }
 
-    /// The first slot in use after the present: its level, its number, and the tick at which it begins.
+    /// Returns the first slot in use after the present: its level, its number, and the tick at
+    /// which it begins.
     fn next_slot(&self) -> Option<(usize, usize, u64)> {
         if let Some((level, slot)) = self.distributing
             && self.heads[level * SLOTS + slot] != NONE
         {
             return Some((level, slot, self.now));
         }
-        // A lower level's slots all lie within the present slot of the next level, so the lowest level in use is first.
+        // All slots in use on a level lie within the present slot of the level above. So the first
+        // slot in use is on the lowest level that has one.
         let level = self.occupied.iter().position(|&bits| bits != 0)?;
         let slot = self.occupied[level].trailing_zeros() as usize;
         let shift = SLOT_BITS * level as u32;
@@ -211,8 +226,9 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Frees an entry that is linked no more. One whose serials are used up stays as it is: an old key would name the next timer of that
-    /// number. So the wheel loses one entry with every 2^32 timers.
+    /// Frees an entry that is not linked any more, and returns its value. An entry whose serials
+    /// are used up is not used again, because an old key would then name a later timer with the
+    /// same number. So the wheel loses one entry with every 2^32 timers.
     fn release(&mut self, index: u32) -> Option<T> {
         self.armed -= 1;
         let entry = &mut self.entries[index as usize];
@@ -237,7 +253,7 @@ mod tests {
     }
 
     fn ops() -> impl Strategy<Value = Vec<Op>> {
-        // Delays of all sizes: next tick to years.
+        // Delays of all sizes, from the next tick to years.
         let delay = (0u32..40).prop_flat_map(|bits| 0u64..=(1 << bits));
         let op = prop_oneof![
             4 => delay.clone().prop_map(Op::Arm),
@@ -250,7 +266,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Against a sorted map: the same entries expire at the same advance, none early, none twice.
+        /// Compares the wheel with a sorted map: the same entries expire at the same advance, none
+        /// too early and none twice.
         #[test]
         fn behaves_as_a_sorted_map(start in 0u64..1 << 50, ops in ops()) {
             let mut wheel = Wheel::new(start);
@@ -281,7 +298,7 @@ mod tests {
                             prop_assert!(last <= deadline && deadline <= now);
                             last = deadline;
                             model.remove(&(deadline, id));
-                            // An entry that is due too, and not handed over yet, can be cancelled.
+                            // Cancels an entry that is due as well and was not returned yet.
                             if id % 3 == 0 && let Some((&(deadline, id), &key)) = model.iter().next() {
                                 prop_assert_eq!(wheel.cancel(key), Some(id));
                                 model.remove(&(deadline, id));
@@ -295,13 +312,14 @@ mod tests {
         }
     }
 
-    /// As after 2^32 - 1 armings of one number, which the test leaves out.
+    /// The state after 2^32 - 1 armings of one number, which the test sets instead of arming so
+    /// often.
     #[test]
     fn a_key_never_names_another_entry_though_serials_are_used_up() {
         let mut wheel = Wheel::new(0);
         let old = wheel.arm(5, 'x');
         assert_eq!(wheel.expire(5), Some('x'));
-        // The last serial of this number is still good.
+        // The last serial of this number can still be used.
         wheel.entries[0].serial = u32::MAX - 1;
         let last = wheel.arm(9, 'y');
         assert_eq!(last.index, 0);
@@ -312,7 +330,7 @@ mod tests {
         assert_eq!((wheel.cancel(new), wheel.len()), (Some('z'), 0));
     }
 
-    /// A thread that arms or cancels waits for one call at most.
+    /// A thread that arms or cancels waits for one call of `expire` at most.
     #[test]
     fn a_slot_of_many_entries_is_distributed_in_several_calls() {
         let mut wheel = Wheel::new(0);
@@ -333,7 +351,7 @@ mod tests {
         assert_eq!(1 + rest.len(), many - calls);
         assert!(!rest.contains(&first));
         assert_eq!(wheel.cancel(late), Some(many));
-        // The rest of it was cancelled.
+        // The rest of the full slot was cancelled.
         let keys: Vec<Key> = (0..many).map(|id| wheel.arm(1_000, id)).collect();
         assert_eq!(wheel.expire(1_000), None);
         for (id, key) in keys.into_iter().enumerate() {

@@ -6,7 +6,8 @@ use super::runs;
 use crate::sys::probe;
 use std::ffi::CStr;
 
-/// An item is about to be published on a pool of `cpu` (`None`: of a pod); `requested`: the CPU that the issuer named.
+/// Reports that an item is about to be published on a pool of `cpu` (`None`: on the pool of a pod).
+/// `requested` is the CPU that the issuer named.
 #[cold]
 #[inline(never)]
 pub(crate) fn queued(
@@ -18,7 +19,7 @@ pub(crate) fn queued(
 ) {
     let number = |cpu: Option<usize>| cpu.and_then(|cpu| i32::try_from(cpu).ok()).unwrap_or(-1);
     let (requested_cpu, cpu) = (number(requested), number(cpu));
-    // Names have at most 31 bytes.
+    // The name of a queue has at most 31 bytes, so there is room for the NUL.
     let mut name = [0; 32];
     let kept = queue.1.len().min(name.len() - 1);
     name[..kept].copy_from_slice(&queue.1.as_bytes()[..kept]);
@@ -31,7 +32,7 @@ pub(crate) fn queued(
     });
 }
 
-/// An instance became active.
+/// Reports that an instance of an item became active.
 #[inline(always)]
 pub(crate) fn activated(item: usize, func: impl FnOnce() -> usize) {
     #[cold]
@@ -45,7 +46,7 @@ pub(crate) fn activated(item: usize, func: impl FnOnce() -> usize) {
     }
 }
 
-/// An item's function is about to be called.
+/// Reports that an item's function is about to be called.
 #[inline(always)]
 pub(crate) fn execute_start(item: usize, func: usize, queue: usize) {
     #[cold]
@@ -60,7 +61,7 @@ pub(crate) fn execute_start(item: usize, func: usize, queue: usize) {
     }
 }
 
-/// An item's function has returned; `what`: the item, the function, the queue.
+/// Reports that an item's function has returned. `what` is the item, its function and its queue.
 #[inline(always)]
 pub(crate) fn execute_end(what: impl FnOnce() -> (usize, usize, usize)) {
     #[cold]

@@ -1,18 +1,26 @@
-//! The one place through which the library calls foreign code: code of the program that it was given, or that a value of the program brings with it.
-//! All of it may panic, although a safe function's documentation may forbid that, and no panic of it unwinds through the library.
+//! The one place through which the library calls *foreign code*: code that the program passes to
+//! the library, and code that belongs to a value of the program, such as its destructor. All
+//! foreign code may panic, even where the documentation of a safe function forbids it. No such
+//! panic unwinds through the library.
 //!
-//! - [`run`] returns the panic, for the functions of items: the waiter of an item gets it.
-//! - [`call`] is for all other code, whose panic no thread waits for: handlers, hooks, wakers, destructors, subscribers. That code of a kind has
-//!   panicked is said once.
-//! - [`Foreign`] keeps what will be called later. What is inside cannot be got at by other means.
+//! - [`run`] calls the function of an item and returns its panic, which the thread that waits for
+//!   the item gets.
+//! - [`call`] calls all other foreign code, for whose panic no thread waits: handlers, hooks,
+//!   wakers, destructors, subscribers. If code of one kind panics, the library warns of that kind
+//!   once.
+//! - [`Foreign`] keeps code that the library will call later. The value inside can be reached in no
+//!   other way.
 //!
-//! Here is the library's only `catch_unwind`. A test (`tests/layers/foreign.rs`) looks for any other one, for functions and wakers that are kept elsewhere than
-//! in a [`Foreign`], and for public functions that take foreign code and are not in its list.
+//! The library's only `catch_unwind` is here. A test (`tests/layers/foreign.rs`) fails if there is
+//! another one, if a function or a waker is kept elsewhere than in a [`Foreign`], or if a public
+//! function that takes foreign code is not in the list of that test.
 //!
-//! **Foreign code may use the library, and may wait.** So its caller holds no lock of the library, and owns no item that is
-//! claimed: another thread that cancels such an item, or the foreign code itself, would spin until it is released. In debug builds
-//! each call checks that ([`holds`]), and so does every test. Threads of the library that others wait for have a [reporter], which calls it in
-//! their place.
+//! **Foreign code may use the library, and may wait.** So its caller holds no lock of the library,
+//! and owns no claimed item (an item that was marked as pending and is on no list yet): another
+//! thread that cancels such an item, or the foreign code itself, would spin until the item is
+//! released. In debug builds each call checks this ([`holds`]), and so does every test. A thread of
+//! the library that other threads wait for has a [reporter] thread, which calls handlers and drops
+//! values of the program in its place.
 
 use super::reporter::{self, Reporter};
 use crate::sys::fork::{ProcessLock, ProcessMutex};
@@ -23,7 +31,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Foreign code whose panics no thread waits for.
+/// The kinds of foreign code for whose panics no thread waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Callee {
@@ -54,14 +62,14 @@ impl Callee {
     }
 }
 
-/// Calls the function of an item. Returns its panic.
+/// Calls the function of an item, and returns its panic.
 #[inline(always)]
 pub(crate) fn run<T>(code: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
     holds::none_is_held();
     catch_unwind(AssertUnwindSafe(code))
 }
 
-/// Calls foreign code whose panic no thread waits for. `None`: it has panicked.
+/// Calls foreign code for whose panic no thread waits. `None`: the code has panicked.
 #[inline]
 pub(crate) fn call<T>(callee: Callee, code: impl FnOnce() -> T) -> Option<T> {
     match run(code) {
@@ -81,13 +89,14 @@ pub(crate) fn dispose<T>(value: T) {
     }
 }
 
-/// Drops a value on the reporter of a thread that has one, since its destructor may block, or else at once.
+/// Drops a value on the reporter of the calling thread, if the thread has one, because the
+/// destructor may block. Otherwise drops it at once.
 pub(crate) fn dispose_elsewhere(value: impl Send + 'static) {
     let value = Foreign::new(value);
     reporter::perform(move || drop(value));
 }
 
-/// Says it once in a process.
+/// Warns of a panic, once in a process for each kind of code.
 #[cold]
 #[inline(never)]
 fn panicked(callee: Callee, payload: Box<dyn Any + Send>) {
@@ -107,9 +116,10 @@ fn panicked(callee: Callee, payload: Box<dyn Any + Send>) {
     }
 }
 
-/// Drops what a destructor panicked with. That may panic with another payload, and so on.
+/// Drops what foreign code panicked with. The destructor of that payload may panic as well, with
+/// another payload, and so on.
 fn drop_payload(payload: Box<dyn Any + Send>) {
-    /// One that goes on and on is leaked.
+    /// After so many payloads the next one is leaked, so that a chain without an end ends here.
     const MOST: usize = 8;
     let mut next = Some(payload);
     for _ in 0..MOST {
@@ -118,10 +128,10 @@ fn drop_payload(payload: Box<dyn Any + Send>) {
     std::mem::forget(next);
 }
 
-/// Foreign code that the library keeps.
+/// Foreign code that the library keeps for a later call.
 #[derive(Clone)]
 pub(crate) struct Foreign<F>(
-    /// `None` only while it is dropped or used up.
+    /// `None` only while the value is dropped or used up.
     Option<F>,
 );
 
@@ -130,21 +140,21 @@ impl<F> Foreign<F> {
         Foreign(Some(code))
     }
 
-    /// [Calls](call) it by way of `with`.
+    /// Passes the code to `with`, which [calls](call) it.
     #[inline]
     pub(crate) fn call<T>(&self, callee: Callee, with: impl FnOnce(&F) -> T) -> Option<T> {
         let code = self.0.as_ref()?;
         call(callee, || with(code))
     }
 
-    /// [Calls](call) it by way of `with`, which uses it up.
+    /// Passes the code to `with`, which [calls](call) it and uses it up.
     #[inline]
     pub(crate) fn call_once<T>(mut self, callee: Callee, with: impl FnOnce(F) -> T) -> Option<T> {
         let code = self.0.take()?;
         call(callee, || with(code))
     }
 
-    /// To compare it with another. Not to be called.
+    /// Returns the code for a comparison. The caller must not call it.
     #[inline]
     pub(crate) fn is(&self, same: impl FnOnce(&F) -> bool) -> bool {
         self.0.as_ref().is_some_and(same)
@@ -160,7 +170,7 @@ impl<F> Drop for Foreign<F> {
     }
 }
 
-// ---- the handlers of warnings and reports: standard error, or the program's ----
+// ---- the handlers of warnings and reports: those of the program, or standard error ----
 
 type Handler = Foreign<Arc<dyn Fn(&str) + Send + Sync>>;
 
@@ -176,7 +186,8 @@ fn say(
     text: &str,
     otherwise: fn(&str),
 ) {
-    // Called with the lock released: the handler may be replaced meanwhile, even by itself.
+    // The handler is called with the lock released, because another thread, or the handler itself,
+    // may replace it meanwhile.
     let handler = to.lock().clone();
     match handler {
         Some(handler) => {
@@ -186,28 +197,34 @@ fn say(
     }
 }
 
-/// Sends cmwq's warnings (one line each, without a newline) to `handler` instead of to standard error. The handler is called on the thread whose call the
-/// warning is about, if that is a thread of the program; for all of the library's own threads, workers among them, the engine's reporter calls it, a
-/// thread that does nothing else. Its caller holds no lock of the library, so the handler may use the library. If it panics, that is caught,
-/// and said once on standard error.
+/// Sends cmwq's warnings (one line each, without a newline) to `handler` instead of to standard
+/// error. If a warning is about a call of the program, the handler is called on the thread that
+/// made the call. Warnings of the library's own threads, workers among them, are delivered by the
+/// engine's reporter, a thread that does nothing else. The caller of the handler holds no lock of
+/// the library, so the handler may use the library. If the handler panics, the library catches the
+/// panic and says so once on standard error.
 pub fn set_warning_handler(handler: impl Fn(&str) + Send + Sync + 'static) {
     replace(&WARNINGS, Arc::new(handler));
 }
 
-/// Sends the watchdog's reports (several lines: which pool is stalled, and everything that is busy) to `handler` instead
-/// of to standard error. Its caller is a thread of the engine that does nothing else and holds no lock: the handler may block, and only
-/// later reports wait for it. It may abort the process. If it panics, that is caught, and warned of once.
+/// Sends the watchdog's reports to `handler` instead of to standard error. A report has several
+/// lines: which pool is stalled, and everything that is busy. A thread of the engine that does
+/// nothing else calls the handler and holds no lock. So the handler may block, and only later
+/// reports wait for it. It may abort the process. If it panics, the library catches the panic and
+/// warns of it once.
 pub fn set_report_handler(handler: impl Fn(&str) + Send + Sync + 'static) {
     replace(&REPORTS, Arc::new(handler));
 }
 
 fn replace(of: &'static ProcessMutex<Option<Handler>>, handler: Arc<dyn Fn(&str) + Send + Sync>) {
     let old = of.lock().replace(Foreign::new(handler));
-    // Dropped with the lock released: what the handler has captured may warn when it is dropped.
+    // The old handler is dropped with the lock released: a value that it has captured may warn in
+    // its destructor.
     drop(old);
 }
 
-/// A text from outside, such as a workqueue's name, as a part of a line: control characters are escaped, `\n` and the like.
+/// Returns a text from outside, such as a workqueue's name, for use in a line: control characters
+/// are escaped, as in `\n`.
 pub(crate) fn on_one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
@@ -219,7 +236,8 @@ pub(crate) fn on_one_line(text: &str) -> String {
     line
 }
 
-/// Delivers a warning on the calling thread, on one line: it may quote what the program gave, such as a workqueue's name.
+/// Delivers a warning on the calling thread. The text becomes one line, because it may quote what
+/// the program gave, such as a workqueue's name.
 pub(in crate::trace) fn say_warning(text: &str) {
     say(
         &WARNINGS,
@@ -238,12 +256,13 @@ pub(in crate::trace) fn say_report(text: &str) {
     });
 }
 
-/// Where standard error cannot be written (a pipe that no process reads, a full disk) the text is lost: `eprint!` would panic, in whatever the thread does.
+/// Writes a text to standard error. If that fails (a pipe that no process reads, a full disk) the
+/// text is lost: `eprint!` would panic, in the middle of whatever the thread does.
 fn print(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// A reporter that is not started yet.
+/// Returns a reporter that has not been started.
 pub(crate) fn new_reporter() -> Arc<Reporter> {
     Reporter::new(|dropped| {
         say_warning(&format!(
@@ -259,7 +278,8 @@ mod tests {
 
     #[test]
     fn a_payload_may_panic_when_it_is_dropped_and_the_next_one_too() {
-        /// The last one is dropped without a panic.
+        /// A payload whose destructor panics with the next one. The last one is dropped without a
+        /// panic.
         struct PanicsAgain(u32, Arc<()>);
         impl Drop for PanicsAgain {
             fn drop(&mut self) {
@@ -274,7 +294,7 @@ mod tests {
             assert_eq!(call::<()>(Callee::Waker, panics), None);
             assert_eq!(Arc::strong_count(&there), 1, "a payload leaked");
         }
-        // It never ends.
+        // A payload with so many successors that the chain has no end in practice.
         let panics = || resume_unwind(Box::new(PanicsAgain(1_000, there.clone())));
         assert_eq!(call::<()>(Callee::Waker, panics), None);
         assert_eq!(call(Callee::Waker, || 7), Some(7));

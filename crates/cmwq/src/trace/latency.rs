@@ -1,6 +1,8 @@
-//! How long `queue()` takes: about every 64th call of a thread is timed, while an [`EnqueueTiming`] lives.
+//! How long `queue()` takes. While an [`EnqueueTiming`] exists, about every 64th call of each
+//! thread is timed.
 //!
-//! Every thread has a table of its own, so issuers share nothing. Readers add the tables up.
+//! Every thread has a table of its own, so issuers share no memory for this. A reader adds the
+//! tables up.
 #![forbid(unsafe_code)]
 
 use crate::sys::fork::{ProcessLock, ProcessMutex};
@@ -9,9 +11,9 @@ use crate::sys::probe::{self, bits};
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Buckets for each doubling: a quantile is at most an eighth too large.
+/// Buckets for each doubling of the time, so that a quantile is at most an eighth too large.
 const SUB: usize = 8;
-/// The last bucket begins at 15 · 2^33 ns, about two minutes.
+/// With so many buckets the last one begins at 15 · 2^33 ns, about two minutes.
 const BUCKETS: usize = 35 * SUB;
 
 /// Counts how many of the timed calls of `queue()`, or of the sampled items, took how long.
@@ -30,7 +32,8 @@ const BUCKETS: usize = 35 * SUB;
 /// ```
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct LatencyHistogram {
-    /// Empty until the first is added: there is one for each CPU of a per-CPU queue.
+    /// The counts of the buckets. It is empty until the first time is added, since a per-CPU queue
+    /// has one histogram for each CPU.
     counts: Vec<u32>,
     sum_ns: u64,
 }
@@ -44,7 +47,7 @@ fn bucket(ns: u64) -> usize {
     ((doubling - 2) * SUB + within).min(BUCKETS - 1)
 }
 
-/// The largest time of a bucket.
+/// Returns the largest time of a bucket.
 fn upper_ns(bucket: usize) -> u64 {
     if bucket < SUB {
         return bucket as u64;
@@ -72,17 +75,18 @@ impl LatencyHistogram {
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
     }
 
-    /// How many were timed.
+    /// Returns how many times were measured.
     pub fn count(&self) -> u64 {
         self.counts.iter().map(|&count| u64::from(count)).sum()
     }
 
-    /// Their total time, in ns.
+    /// Returns the sum of the measured times, in ns.
     pub fn sum_ns(&self) -> u64 {
         self.sum_ns
     }
 
-    /// The time, in ns, that a share `quantile` (0 to 1) of the calls did not exceed, at most an eighth too large; `None`: no call was timed.
+    /// Returns the time, in ns, that a share `quantile` (0 to 1) of the measured calls did not
+    /// exceed. The result is at most an eighth too large. `None`: no call was timed.
     pub fn quantile_ns(&self, quantile: f64) -> Option<u64> {
         let count = self.count();
         if count == 0 {
@@ -97,7 +101,8 @@ impl LatencyHistogram {
         Some(upper_ns(at))
     }
 
-    /// The buckets that are not empty: the largest time in ns of each, and its number of calls.
+    /// Returns the buckets that are not empty: for each the largest time in ns, and the number of
+    /// calls.
     pub fn buckets(&self) -> Vec<(u64, u64)> {
         let filled = self
             .counts
@@ -120,7 +125,7 @@ impl std::fmt::Debug for LatencyHistogram {
     }
 }
 
-/// One thread's histograms, by the serial number of the queue.
+/// The histograms of one thread, by the serial number of the queue.
 #[derive(Default)]
 struct Table(Mutex<Vec<(u64, LatencyHistogram)>>);
 
@@ -154,12 +159,13 @@ static TABLES: ProcessMutex<Tables> = ProcessMutex::new(
     },
     || TABLES.hold_and(Tables::forget_torn),
 );
-/// How many [`EnqueueTiming`]s live.
+/// How many values of [`EnqueueTiming`] exist.
 static WANTED: ProcessMutex<usize> =
     ProcessMutex::new(ProcessLock::TimingWanted, 0, || WANTED.hold());
 
 impl Tables {
-    /// In a fork's child: a thread that does not exist here may have been writing.
+    /// Removes, in the child of a fork, each table that its thread was writing at the fork: that
+    /// thread does not exist in the child, so the table stays locked for ever.
     fn forget_torn(&mut self) {
         self.of_threads.retain(|table| table.0.try_lock().is_ok());
     }
@@ -167,12 +173,14 @@ impl Tables {
 
 thread_local! {
     static OWN: RefCell<Option<Arc<Table>>> = const { RefCell::new(None) };
-    /// Calls to go until one is timed, and the state of the generator that spreads them.
+    /// How many calls remain until the next one is timed, and the state of the random number
+    /// generator that spreads them.
     static UNTIL_NEXT: Cell<(u32, u32)> = const { Cell::new((0, 0x9E37_79B9)) };
 }
 
-/// Whether to time the calling thread's `queue()` this time. The distances vary (33 to 96), so that a program with a rhythm of its own does not
-/// always have the same call timed.
+/// Whether this call of `queue()` on the calling thread is to be timed. The distance between two
+/// timed calls varies from 33 to 96, so that a program with a rhythm of its own does not always
+/// have the same call timed.
 #[inline]
 pub(crate) fn is_due() -> bool {
     let (until_next, state) = UNTIL_NEXT.get();
@@ -180,7 +188,7 @@ pub(crate) fn is_due() -> bool {
         UNTIL_NEXT.set((until_next - 1, state));
         return false;
     }
-    // A linear congruential generator; its upper bits are the random ones.
+    // This is a linear congruential generator, of which only the upper bits are random enough.
     let state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
     UNTIL_NEXT.set((32 + (state >> 26), state));
     true
@@ -188,7 +196,7 @@ pub(crate) fn is_due() -> bool {
 
 /// Records a call of `queue()` on the queue with this serial number that took `ns`.
 pub(crate) fn note(queue: u64, ns: u64) {
-    // A thread that is ending has no table any more.
+    // A thread that is ending has no table any more. Its call is not recorded.
     let _ = OWN.try_with(|own| {
         let mut own = own.borrow_mut();
         let table = own.get_or_insert_with(|| {
@@ -200,14 +208,15 @@ pub(crate) fn note(queue: u64, ns: u64) {
     });
 }
 
-/// The histograms by the queues' serial numbers. Those of queues that are not in `alive` are dropped.
+/// Returns the histograms by the serial numbers of their queues. Those of queues that are not in
+/// `alive` are dropped.
 pub(crate) fn collect(alive: &[u64]) -> Vec<(u64, LatencyHistogram)> {
     let mut tables = TABLES.lock();
     let Tables { of_threads, left } = &mut *tables;
     left.retain(|(serial, _)| alive.contains(serial));
     let mut sums = Vec::new();
     of_threads.retain(|table| {
-        // This is the only reference: its thread has ended.
+        // If this is the only reference, the thread of the table has ended.
         let gone = Arc::strong_count(table) == 1;
         let mut own = table.lock();
         own.retain(|(serial, _)| alive.contains(serial));
@@ -246,7 +255,7 @@ pub(crate) fn collect(alive: &[u64]) -> Vec<(u64, LatencyHistogram)> {
 pub struct EnqueueTiming(());
 
 impl EnqueueTiming {
-    /// Begins.
+    /// Begins to measure.
     pub fn begin() -> Self {
         let mut wanted = WANTED.lock();
         *wanted += 1;

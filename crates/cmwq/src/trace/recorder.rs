@@ -1,4 +1,5 @@
-//! Recording events on demand: a buffer for each thread, so that recording shares nothing between threads.
+//! Recording events on demand. Each thread has a buffer of its own, so threads that record share no
+//! memory for it.
 #![forbid(unsafe_code)]
 
 use crate::sys::fork::{self, ProcessLock, ProcessMutex};
@@ -18,18 +19,18 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TraceKind {
-    /// An instance was accepted (a delayed one: at its expiry).
+    /// An instance of an item was accepted. A delayed item is accepted when its timer expires.
     QueueWork,
-    /// It became active.
+    /// The instance became active.
     ActivateWork,
-    /// Its function is about to be called.
+    /// The item's function is about to be called.
     ExecuteStart,
-    /// Its function has returned.
+    /// The item's function has returned.
     ExecuteEnd,
 }
 
 impl TraceKind {
-    /// The kernel's name for it.
+    /// Returns the kernel's name of the event.
     pub fn name(self) -> &'static str {
         match self {
             TraceKind::QueueWork => "workqueue_queue_work",
@@ -60,7 +61,7 @@ impl TraceKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TraceEvent {
-    /// When, on the monotonic clock, in ns.
+    /// The time of the event on the monotonic clock, in ns.
     pub at_ns: u64,
     /// Its kind.
     pub kind: TraceKind,
@@ -68,15 +69,17 @@ pub struct TraceEvent {
     pub item: usize,
     /// The address of its function; [`function_name`](crate::observe::function_name) names it.
     pub func: usize,
-    /// Its queue: [`LiveQueue::id`](crate::observe::LiveQueue::id); 0 where the kernel's event has no queue.
+    /// The item's queue: [`LiveQueue::id`](crate::observe::LiveQueue::id). It is 0 where the
+    /// kernel's event has no queue.
     pub queue: usize,
-    /// The CPU that the issuer named; -1: none. For [`TraceKind::QueueWork`] only, like `cpu`.
+    /// The CPU that the issuer named, or -1 if it named none. Only [`TraceKind::QueueWork`] sets
+    /// this field and `cpu`.
     pub requested_cpu: i32,
-    /// The CPU of the item's pool; -1: an unbound pool.
+    /// The CPU of the item's pool, or -1 for a pool that is not bound to one CPU.
     pub cpu: i32,
 }
 
-// As `Recording::begin` says.
+// The documentation of `Recording::begin` states this size.
 const _: () = assert!(size_of::<TraceEvent>() == 48);
 
 /// What one thread has recorded, from [`Recording::take`].
@@ -101,21 +104,22 @@ const _: () = assert!(size_of::<TraceEvent>() == 48);
 pub struct ThreadTrace {
     /// The kernel's id of the thread.
     pub tid: i32,
-    /// The thread's name; the kernel's form for workers.
+    /// The thread's name. Workers have a name in the kernel's form.
     pub name: String,
-    /// The pool of a worker.
+    /// The number of the pool, if the thread is a worker.
     pub pool: Option<u32>,
-    /// In the order in which they happened.
+    /// The events in the order in which they happened.
     pub events: Vec<TraceEvent>,
-    /// How many more events there were than the buffer holds.
+    /// How many further events did not fit into the buffer.
     pub lost: u64,
 }
 
 struct Buffer {
     tid: i32,
-    /// The fork generation: in a child of the process the thread is another one.
+    /// The fork generation of the buffer. In a child of the process its thread is another one.
     born: u32,
-    /// The first thread that takes the trace reads it: the thread itself may hold a pool's lock.
+    /// The name of the thread. The first thread that takes the trace reads it, since the thread
+    /// itself may hold a pool's lock when it records.
     name: OnceLock<String>,
     pool: Option<u32>,
     inner: Mutex<RecorderState>,
@@ -155,32 +159,33 @@ static BUFFERS: ProcessMutex<Buffers> = ProcessMutex::new(
 );
 
 impl Buffers {
-    /// In a fork's child: a thread that does not exist here may have been writing.
+    /// Removes, in the child of a fork, each buffer that its thread was writing at the fork: that
+    /// thread does not exist in the child, so the buffer stays locked for ever.
     fn forget_torn(&mut self) {
         self.of_threads
             .retain(|buffer| buffer.inner.try_lock().is_ok());
     }
 }
 
-/// What a thread keeps at most, however many are asked for.
+/// The largest number of events that a thread keeps, however many were asked for.
 const MOST_EVENTS: usize = 1 << 20;
 
-/// Events that each buffer holds.
+/// How many events each buffer holds.
 static CAPACITY: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static OWN: RefCell<Option<Arc<Buffer>>> = const { RefCell::new(None) };
-    /// The number of the worker's pool.
+    /// The number of the pool, if the thread is a worker.
     static POOL: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// From now on the calling thread is a worker of this pool, or of none.
+/// Declares that the calling thread is from now on a worker of this pool, or of none.
 pub(crate) fn set_pool(pool: Option<u32>) {
     // A thread that is ending is no longer a worker, and records nothing.
     let _ = POOL.try_with(|own| own.set(pool));
 }
 
-/// Room for the events of a thread: none if there is no memory for it.
+/// Reserves memory for the events of a thread. If there is none, the buffer has no capacity.
 fn room() -> Vec<TraceEvent> {
     let mut events = Vec::new();
     let _ = events.try_reserve_exact(CAPACITY.load(Ordering::Relaxed));
@@ -202,12 +207,13 @@ fn new_buffer() -> Arc<Buffer> {
     buffer
 }
 
-/// Records an event if a recording runs. May be called under a pool's lock: it takes no lock that is held for long.
+/// Records an event if a recording runs. The caller may hold a pool's lock: this takes no lock that
+/// is held for long.
 pub(in crate::trace) fn record(event: TraceEvent) {
     if probe::switch() & bits::RECORD == 0 {
         return;
     }
-    // A thread that is ending has no buffer any more.
+    // A thread that is ending has no buffer any more. Its event is not recorded.
     let _ = OWN.try_with(|own| {
         let mut own = own.borrow_mut();
         if own
@@ -267,8 +273,9 @@ pub(in crate::trace) fn event(
 pub struct Recording(());
 
 impl Recording {
-    /// Begins. Each thread keeps the first `events_per_thread` events, 2^20 at most, since the last [`take`](Self::take) and counts the rest; an event
-    /// takes 48 bytes. `None`: another recording runs.
+    /// Begins a recording. Each thread keeps the first `events_per_thread` events, at most 2^20,
+    /// since the last [`take`](Self::take), and counts the further ones. An event takes 48 bytes.
+    /// `None`: another recording runs.
     pub fn begin(events_per_thread: usize) -> Option<Recording> {
         let mut buffers = BUFFERS.lock();
         if buffers.recording {
@@ -285,12 +292,12 @@ impl Recording {
         Some(Recording(()))
     }
 
-    /// What has been recorded since the beginning, or since the last call.
+    /// Returns what has been recorded since the beginning, or since the last call.
     pub fn take(&self) -> Vec<ThreadTrace> {
         let mut buffers = BUFFERS.lock();
         let mut taken = Vec::new();
         buffers.of_threads.retain(|buffer| {
-            // This is the only reference: its thread has ended.
+            // If this is the only reference, the thread of the buffer has ended.
             let gone = Arc::strong_count(buffer) == 1;
             let mut inner = buffer.lock();
             if !inner.events.is_empty() || inner.lost > 0 {

@@ -1,8 +1,11 @@
-//! The reporter: one thread of each engine, and one for the process's timer thread, that does in place of the library's other threads what may run
-//! the program's code: it delivers warnings and reports, and drops what the program has left.
+//! The reporter: a thread that runs the program's code in place of the library's other threads. It
+//! delivers warnings and reports, and drops values that the program has left. Each engine has one,
+//! and so has the timer thread of the process.
 //!
-//! Such code may block, and may wait for what the library's threads are needed for. So no worker, no service thread and no timer waits for it. The
-//! reporter is started before the first thread that may need it, and not on demand: most often there is a message because no thread can be created.
+//! The program's code may block, and may wait for what the library's threads are needed for. So no
+//! worker, no service thread and no timer thread waits for it. The reporter is started before the
+//! first thread that may need it, and not on demand, because the most frequent message is that no
+//! thread can be created.
 #![forbid(unsafe_code)]
 
 use crate::sys::fork;
@@ -16,28 +19,31 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-/// A handler that never returns must not fill the memory.
+/// How many messages may wait, so that a handler that never returns does not let them fill the
+/// memory.
 const MOST_WAITING: usize = 64;
 
-/// Builds a text and hands it to a handler, or drops something. It does not panic.
+/// Builds a text and passes it to a handler, or drops a value. It does not panic.
 type Message = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
 struct Messages {
     waiting: VecDeque<Message>,
-    /// How many messages found no room.
+    /// How many messages were dropped because too many waited.
     dropped: u64,
-    /// Threads that may still have something to say.
+    /// How many threads may still send messages.
     speakers: usize,
     started: bool,
     stop: bool,
 }
 
 impl Messages {
-    /// The next message, and how many were dropped before the one after it.
+    /// Returns the next message, and how many messages were dropped between it and the one after
+    /// it.
     fn next(&mut self) -> (Option<Message>, u64) {
         let message = self.waiting.pop_front();
-        // Dropped messages came after all that waited then.
+        // The dropped messages came after all the messages that waited then, so they are reported
+        // when no message waits any more.
         let dropped = match self.waiting.is_empty() {
             true => std::mem::take(&mut self.dropped),
             false => 0,
@@ -49,26 +55,27 @@ impl Messages {
 pub(crate) struct Reporter {
     messages: Mutex<Messages>,
     parker: Parker,
-    /// Says how many messages were dropped.
+    /// Reports how many messages were dropped.
     say_dropped: fn(u64),
-    /// The fork generation of its thread.
+    /// The fork generation of the process that made the reporter.
     born: u32,
 }
 
 thread_local! {
-    /// The reporter of this thread's messages.
+    /// The reporter to which this thread leaves its messages.
     static SPEAKER: RefCell<Option<Arc<Reporter>>> = const { RefCell::new(None) };
 }
 
-/// The reporter of the calling thread. A thread that is ending has none any more, nor has a thread that was a worker of the process that this one
-/// was forked from.
+/// Returns the reporter of the calling thread. There is none on a thread that is ending, nor on a
+/// thread that was a worker of the process from which this one was forked.
 fn of_current_thread() -> Option<Arc<Reporter>> {
     let speaker = SPEAKER.try_with(|speaker| speaker.borrow().clone());
     let own = |reporter: &Arc<Reporter>| reporter.born == fork::generation();
     speaker.ok().flatten().filter(own)
 }
 
-/// Delivers a message: by the calling thread's reporter, or else at once.
+/// Delivers a message: on the reporter of the calling thread if there is one, or else at once on
+/// the calling thread.
 pub(in crate::trace) fn deliver(message: impl FnOnce() + Send + 'static) {
     match of_current_thread() {
         Some(reporter) => reporter.add(Box::new(message)),
@@ -76,7 +83,8 @@ pub(in crate::trace) fn deliver(message: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Does a job as [`deliver`] does, but it always finds room. It comes after the messages that wait.
+/// Does a job as [`deliver`] delivers a message, but a job is never dropped. The reporter does it
+/// after the messages that wait.
 pub(in crate::trace) fn perform(job: impl FnOnce() + Send + 'static) {
     match of_current_thread() {
         Some(reporter) => reporter.perform(Box::new(job)),
@@ -84,12 +92,13 @@ pub(in crate::trace) fn perform(job: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// A thread that is about to be started, or runs, and may have something to say: until this is dropped the reporter does not end.
+/// Stands for a thread that runs, or is about to be started, and that may send messages. The
+/// reporter does not end while there is such a value.
 pub(crate) struct Speaker(Arc<Reporter>);
 
 impl Drop for Speaker {
     fn drop(&mut self) {
-        // In a fork's child the lock may be held for ever.
+        // In the child of a fork another thread of the parent may hold the lock for ever.
         if self.0.born == fork::generation() {
             self.0.messages.lock().speakers -= 1;
             self.0.parker.unpark();
@@ -97,11 +106,12 @@ impl Drop for Speaker {
     }
 }
 
-/// While it lives, the calling thread leaves its messages to the reporter.
+/// While this value exists, the calling thread leaves its messages to the reporter.
 pub(crate) struct Speaks(#[allow(dead_code, reason = "counted until it is dropped")] Speaker);
 
 impl Speaker {
-    /// From now on the calling thread waits for no handler.
+    /// Makes the calling thread leave its messages to the reporter from now on, so that it waits
+    /// for no handler.
     pub(crate) fn speak(self) -> Speaks {
         SPEAKER.with(|speaker| *speaker.borrow_mut() = Some(self.0.clone()));
         Speaks(self)
@@ -125,7 +135,7 @@ impl Reporter {
         })
     }
 
-    /// Starts the thread, called `name`, on `cpus`, if it does not run yet.
+    /// Starts the reporter's thread under the name `name`, bound to `cpus`, if it does not run yet.
     pub(crate) fn ensure_started(self: &Arc<Self>, name: &str, cpus: &CpuSet) -> io::Result<()> {
         let mut messages = self.messages.lock();
         if !messages.started {
@@ -136,19 +146,20 @@ impl Reporter {
         Ok(())
     }
 
-    /// For a thread that is about to be started.
+    /// Returns a [`Speaker`] for a thread that is about to be started.
     pub(crate) fn speaker(self: &Arc<Self>) -> Speaker {
         self.messages.lock().speakers += 1;
         Speaker(self.clone())
     }
 
-    /// Ends the thread after the waiting messages, when no [speaker](Self::speaker) is left. The caller does not wait for it.
+    /// Tells the reporter's thread to end when it has delivered the waiting messages and no
+    /// [speaker](Self::speaker) is left. The caller does not wait for that.
     pub(crate) fn stop(&self) {
         self.messages.lock().stop = true;
         self.parker.unpark();
     }
 
-    /// Does a job, which always finds room, after the messages that wait.
+    /// Has the reporter do a job after the messages that wait. The job is never dropped.
     pub(crate) fn perform(&self, job: Message) {
         self.messages.lock().waiting.push_back(job);
         self.parker.unpark();
@@ -211,7 +222,7 @@ mod tests {
         }
         assert_eq!(reporter.messages.lock().dropped, 3);
         reporter.stop();
-        // Ends after the earlier messages.
+        // The thread ends when it has delivered the earlier messages.
         reporter.run();
         drop(said);
         let expected = (0..MOST_WAITING).map(|number| number.to_string());
@@ -225,7 +236,7 @@ mod tests {
         let (said, heard) = mpsc::channel();
         let speaker = reporter.speaker();
         let speaks = std::thread::spawn(move || {
-            // By then the thread was told to stop.
+            // Here the thread is told to stop before it runs and before the message comes.
             reporter.stop();
             let runs = std::thread::spawn({
                 let reporter = reporter.clone();

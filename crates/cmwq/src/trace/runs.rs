@@ -1,4 +1,5 @@
-//! Hooks around every run of an item, for tools that follow what threads see of one another, such as ThreadSanitizer.
+//! Hooks that the library calls around every run of an item. They are for tools that follow which
+//! thread sees what other threads did, such as ThreadSanitizer.
 #![forbid(unsafe_code)]
 
 use super::foreign::{Callee, Foreign};
@@ -37,10 +38,13 @@ struct Hooks {
 
 static HOOKS: OnceLock<Hooks> = OnceLock::new();
 
-/// From now on `begin` is called before the function of every item, on the thread that runs it, and `end` after it, before any waiter of the item
-/// continues. Each item is then reported by itself, which is slower. `false`: there are hooks already, and they stay.
+/// Sets two hooks. From now on `begin` is called before the function of every item, on the thread
+/// that runs it, and `end` is called after the function, before any thread that waits for the item
+/// continues. Every item is then reported by itself, which makes items slower. `false`: hooks were
+/// set before, and they stay.
 ///
-/// The hooks must not use the library. A panic of a hook is caught, and warned of once; the item runs all the same.
+/// The hooks must not use the library. If a hook panics, the library catches the panic and warns of
+/// it once; the item runs all the same.
 pub fn set_run_hooks(begin: fn(ItemRun), end: fn(ItemRun)) -> bool {
     let (begin, end) = (Foreign::new(begin), Foreign::new(end));
     let first = HOOKS.set(Hooks { begin, end }).is_ok();

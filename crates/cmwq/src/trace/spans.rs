@@ -13,28 +13,30 @@ use tracing::{Level, Metadata, Span};
 const TARGET: &str = "cmwq";
 const NAME: &str = "work";
 
-/// A queue's name.
+/// The name of a queue.
 pub(crate) struct Named {
     pub(crate) name: Arc<str>,
-    /// Whether the queue still exists. While this function is kept no other queue has the same id, which is an address.
+    /// Whether the queue still exists. The id of a queue is an address. The function keeps the
+    /// memory at that address, so no other queue gets the same id while the function exists.
     pub(crate) is_there: Box<dyn Fn() -> bool>,
 }
 
 /// Finds a queue of the process by its id.
 static FIND: OnceLock<fn(usize) -> Option<Named>> = OnceLock::new();
 
-/// How the engine finds queues, which are above this module.
+/// Sets how queues are found. The engine passes the function, since queues belong to a layer above
+/// this module.
 pub(crate) fn find_queues_by(find: fn(usize) -> Option<Named>) {
-    // All engines pass the same function.
+    // All engines pass the same function, so only the first call has to succeed.
     let _ = FIND.set(find);
 }
 
-/// The names that a thread has looked up.
+/// The names that one thread has looked up.
 #[derive(Default)]
 struct Names {
-    /// Of queues, by id.
+    /// The names of queues, by their ids.
     queues: HashMap<usize, Named>,
-    /// Of functions.
+    /// The names of functions, by their addresses.
     functions: HashMap<usize, Arc<str>>,
 }
 
@@ -62,19 +64,20 @@ impl Names {
     }
 }
 
-/// The result of `find`. A thread that is ending cannot keep it any more.
+/// Looks a name up with `find`. A thread that is ending has no table any more, so it does not keep
+/// the name.
 fn name(find: impl Fn(&mut Names) -> Arc<str>) -> Arc<str> {
     let kept = NAMES.try_with(|names| find(&mut names.borrow_mut()));
     kept.unwrap_or_else(|_| find(&mut Names::default()))
 }
 
-/// An item of `queue` begins; dropping the returned span ends it.
+/// Begins the span of an item of `queue`. Dropping the returned value ends it.
 #[inline(always)]
 pub(crate) fn enter(queue: usize, func: usize) -> Option<EnteredSpan> {
     #[cold]
     #[inline(never)]
     fn begin(queue: usize, func: usize) -> Option<EnteredSpan> {
-        // The names are found only if a subscriber wants the span.
+        // The names are looked up only if a subscriber wants the span.
         let span = tracing::trace_span!(
             target: TARGET,
             NAME,
@@ -84,14 +87,14 @@ pub(crate) fn enter(queue: usize, func: usize) -> Option<EnteredSpan> {
         );
         (!span.is_disabled()).then(|| span.entered())
     }
-    // One relaxed load of a line that is hardly ever written.
+    // This check is one relaxed load from a cache line that is hardly ever written.
     match LevelFilter::current() >= Level::TRACE {
         true => begin(queue, func),
         false => None,
     }
 }
 
-/// Describes the item that the calling thread runs.
+/// Adds a description to the span of the item that the calling thread runs.
 pub(crate) fn describe(description: &str) {
     let span = Span::current();
     let is_ours = |site: &Metadata<'_>| site.target() == TARGET && site.name() == NAME;

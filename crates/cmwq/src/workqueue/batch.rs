@@ -1,9 +1,10 @@
-//! Batch submission: many items for the price of one publish.
+//! Batch submission: many items for the price of publishing one.
 //!
-//! The issuer of a batch pins the epoch once, looks up the route once, and publishes up to [`CHAIN_MOST`] items with one exchange on the
-//! pool's inbox. Each item still costs its own claim of the PENDING bit, and a prefetch of its memory some items earlier. Everything else
-//! is as if the items were queued one after the other: their order, their colour, `max_active`, and that no item runs twice at the same
-//! time.
+//! The issuer of a batch pins the epoch once, looks up the route to the pool once, and publishes up
+//! to [`CHAIN_MOST`] items with one atomic exchange on the pool's inbox. Each item still costs a
+//! claim of its PENDING bit, and a prefetch of its memory some items earlier. In all other respects
+//! the items behave as if they were queued one after the other: in their order, in the flush colour
+//! under which they are counted, in `max_active`, and in that no item runs twice at the same time.
 
 use super::queue::Workqueue;
 use super::queueing::pool_of_process;
@@ -22,9 +23,11 @@ use std::fmt;
 use std::panic::Location;
 use std::ptr::NonNull;
 
-/// Items published at once, at most. The first items of a larger batch begin before the last are claimed.
+/// The largest number of items that one exchange publishes. The first items of a larger batch begin
+/// before the issuer has claimed the last.
 const CHAIN_MOST: usize = if cfg!(cmwq_loom) { 4 } else { 128 };
-/// The prefetch distance: the memory of an item is prefetched this many items before its claim.
+/// The prefetch distance: the issuer prefetches the memory of an item this many items before it
+/// claims the item.
 const AHEAD: usize = 8;
 
 /// Says which items of a [batch](Workqueue::queue_batch) were accepted.
@@ -106,7 +109,7 @@ impl BatchQueued {
 pub struct BatchRefused {
     /// How many were accepted; they precede those that were not.
     pub accepted: usize,
-    /// Why the others were not.
+    /// Why the queue did not accept the others.
     pub why: Refused,
 }
 
@@ -120,10 +123,12 @@ impl fmt::Display for BatchRefused {
 impl std::error::Error for BatchRefused {}
 
 impl WqCore {
-    /// Calls `publish` with the destination of all that the calling thread queues in a row. `false`, also from `publish`: nothing was published, and the
-    /// caller has to queue the items one by one.
+    /// Looks up the destination of all the items that the calling thread is about to queue, and
+    /// calls `publish` with it. `false`, which `publish` may return as well, means that nothing was
+    /// published and that the caller has to queue the items one by one.
     fn with_batch_route(&self, publish: impl FnOnce(&Pwq, &EpochPin<'_>) -> bool) -> bool {
-        // Tracing needs the events of each item; a sample is queued by itself.
+        // Tracing reports each item, and an item whose times are measured is published by itself,
+        // so both need the items to be queued one by one.
         if probe::switch() != 0 || self.sampler.is_wanted() {
             return false;
         }
@@ -138,8 +143,9 @@ impl WqCore {
         }
     }
 
-    /// Publishes up to [`CHAIN_MOST`] items with one exchange. Calls `claim` for the indices 0 to `count` - 1 in turn; `claim` keeps the
-    /// items that it cannot claim. `false`: the caller has to queue them one by one; nothing was claimed.
+    /// Publishes up to [`CHAIN_MOST`] items with one exchange. It calls `claim` for the indices 0
+    /// to `count` - 1 in turn, and `claim` keeps the items that it cannot claim. `false`: nothing
+    /// was claimed, and the caller has to queue the items one by one.
     fn publish_chain_of(
         &self,
         count: usize,
@@ -166,7 +172,8 @@ impl WqCore {
         count > 1 && self.with_batch_route(add_all)
     }
 
-    /// Publishes small closures in chunks; `funcs` is empty then. `false`: the caller has to queue them as items.
+    /// Publishes small closures in chunks (blocks that hold many closures), which leaves `funcs`
+    /// empty. `false`: the caller has to queue them as items.
     fn publish_closures<F: FnOnce() + Send + 'static>(&self, funcs: &mut Vec<F>) -> bool {
         if !Small::fits::<F>() || funcs.len() < 2 {
             return false;
@@ -188,9 +195,11 @@ impl Workqueue {
     /// and returns which were accepted. Up to 128 items at a time share the cost of one publish,
     /// and wake at most one worker; workers wake further ones as long as there are items and CPUs.
     ///
-    /// Every guarantee of single items holds: an item that is pending already stays as it is and sees what the caller stored before,
-    /// `max_active` and the order of an ordered queue are kept, and a flush that begins after this call waits for all of them. A drain that
-    /// begins during the call may cut the batch: then the items from some index on are [refused](Queued::Refused).
+    /// Every guarantee of single items holds: an item that is pending already stays as it is and
+    /// sees what the caller stored before; `max_active` and the order of an ordered queue are kept;
+    /// and a flush that begins after this call waits for all the items. A drain that begins during
+    /// the call may cut the batch in two: then the queue [refuses](Queued::Refused) all items from
+    /// some index on.
     ///
     /// ```
     /// # let queue = cmwq::Workqueue::builder("doc").build()?;
@@ -210,7 +219,7 @@ impl Workqueue {
         })
     }
 
-    /// As [`queue_batch`](Self::queue_batch), for items whose memory is the caller's.
+    /// Queues many items as [`queue_batch`](Self::queue_batch) does, in memory of the caller.
     ///
     /// # Safety
     /// As for [`queue_raw`](Self::queue_raw), for each of them.
@@ -223,7 +232,8 @@ impl Workqueue {
         })
     }
 
-    /// Queues all of `items`, each claimed by `claim`: [`CHAIN_MOST`] at once, or one by one with `queue`.
+    /// Queues all of `items`, each of which `claim` claims: up to [`CHAIN_MOST`] at once or, if
+    /// that is not possible, one by one with `queue`.
     fn queue_all<I>(
         &self,
         items: &[I],
@@ -238,7 +248,8 @@ impl Workqueue {
             let mut claim = |index: usize| match claim(&chunk[index]) {
                 Ok(item) => Some(item),
                 Err(Unclaimed::TooMany) => {
-                    // Not here, where the items before it are claimed and not published.
+                    // The panic comes later: here the items before this one are claimed and not
+                    // published yet.
                     too_many = true;
                     None
                 }
@@ -263,7 +274,8 @@ impl Workqueue {
                 }
             }
             outcome.rest.append(&mut not_claimed);
-            // In the order of the batch, whatever the reason.
+            // The caller sees the items that were not accepted in the order of the batch, whatever
+            // the reason.
             outcome.rest.sort_by_key(|(index, _)| *index);
             assert!(!too_many, "{TOO_MANY}");
         }
@@ -282,8 +294,8 @@ impl Workqueue {
     /// ```
     ///
     /// # Errors
-    /// The queue is draining, or belongs to the parent of a fork. Up to 128 closures taken from the iterator were dropped; no more were
-    /// taken.
+    /// [`BatchRefused`]: the queue is draining, or it belongs to the parent of a fork. Up to 128
+    /// closures that were taken from the iterator have been dropped, and no more were taken.
     #[track_caller]
     pub fn execute_batch<F>(
         &self,
@@ -292,7 +304,8 @@ impl Workqueue {
     where
         F: FnOnce() + Send + 'static,
     {
-        // Fused: a chunk that is not full has met its end already.
+        // The iterator is fused, because it is asked once more after a chunk that was not full, and
+        // such a chunk has met its end.
         let mut funcs = funcs.into_iter().fuse();
         let mut accepted = 0;
         loop {
@@ -310,7 +323,7 @@ impl Workqueue {
         }
     }
 
-    /// Queues closures as items, all at once or one by one.
+    /// Queues closures as items: all at once or, if that is not possible, one by one.
     fn execute_items<F>(&self, mut chunk: Vec<F>, accepted: &mut usize) -> Result<(), BatchRefused>
     where
         F: FnOnce() + Send + 'static,
@@ -336,9 +349,9 @@ impl Workqueue {
         Ok(())
     }
 
-    /// Publishes new items that no other thread knows of. `false`: none was published.
+    /// Publishes new items that no other thread knows. `false`: none was published.
     fn publish_one_shots(&self, raws: &[NonNull<RawWork>]) -> bool {
-        // They were written just now: no prefetch needed.
+        // The items were written just now, so their memory need not be prefetched.
         self.core.publish_chain_of(
             raws.len(),
             |_| (),
@@ -366,7 +379,8 @@ impl Workqueue {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        // Fused: a chunk that is not full has met its end already.
+        // The iterator is fused, because it is asked once more after a chunk that was not full, and
+        // such a chunk has met its end.
         JoinableTask::<F, T>::note_name(Location::caller());
         let mut funcs = funcs.into_iter().fuse();
         let mut handles = Vec::with_capacity(funcs.size_hint().0);
@@ -396,7 +410,8 @@ impl Workqueue {
     }
 }
 
-/// The iterator's next items. Runs the caller's code, so no epoch is pinned here.
+/// Returns the next items of the iterator. This runs code of the caller, so the epoch is not pinned
+/// here.
 fn next_chunk<F>(funcs: &mut impl Iterator<Item = F>) -> Vec<F> {
     let mut chunk = Vec::with_capacity(funcs.size_hint().0.min(CHAIN_MOST));
     chunk.extend(funcs.take(CHAIN_MOST));

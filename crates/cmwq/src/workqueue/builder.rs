@@ -389,7 +389,7 @@ impl WorkqueueBuilder {
         self
     }
 
-    /// Warns at the first use.
+    /// Makes the queue warn when it is first used.
     pub(crate) fn deprecated(mut self, deprecated: Deprecated) -> Self {
         self.wanted.flags.deprecated = Some(deprecated);
         self
@@ -408,10 +408,11 @@ impl WorkqueueBuilder {
     /// ```
     ///
     /// # Errors
-    /// What [`Engine::global`] returns; [`Error::Name`]; [`Error::ThreadName`]; [`Error::Nice`]; [`Error::Incompatible`], naming the two
-    /// options that exclude each other; [`Error::OrderedMaxActive`] if an ordered queue was given another `max_active` than 1;
-    /// [`Error::Thread`] if the engine's first thread, or the queue's rescuer, cannot be created; [`Error::Forked`] if the engine or the
-    /// group is the parent's.
+    /// What [`Engine::global`] returns; [`Error::Name`]; [`Error::ThreadName`]; [`Error::Nice`];
+    /// [`Error::Incompatible`], which names the two options that exclude each other;
+    /// [`Error::OrderedMaxActive`] if an ordered queue was given a `max_active` other than 1;
+    /// [`Error::Thread`] if the engine's first thread, or the queue's rescuer, cannot be created;
+    /// [`Error::Forked`] if the engine or the group belongs to the parent of a fork.
     pub fn build(mut self) -> Result<Workqueue, Error> {
         if self.name.contains('\0') {
             return Err(Error::Name(self.name));

@@ -1,4 +1,4 @@
-//! The callbacks of a workqueue: from its engine, its concurrency group, and its pools.
+//! The callbacks of a workqueue, which its engine, its concurrency group and its pools call.
 
 use super::parts::core::WqCore;
 use super::parts::group::Member;
@@ -27,7 +27,7 @@ impl Queue for WqCore {
         &self.name
     }
 
-    /// Unbound queues with the scope `default` follow; ordered ones do not.
+    /// An unbound queue whose scope is `default` follows the change. An ordered queue does not.
     fn follow_default_scope(self: Arc<Self>) {
         let mut control = self.control.lock();
         if control.attrs.affinity_scope == AffinityScope::Default
@@ -50,8 +50,8 @@ impl Queue for WqCore {
             return;
         }
         self.change_limits(|limits| {
-            // Items that were queued before this call are accepted first, and are active if there
-            // was a credit.
+            // Freezing first accepts the items that were queued before this call, and makes them
+            // active as far as there are credits.
             for pwq in self.members() {
                 drop(pwq.pool.lock_accepting());
             }
@@ -116,7 +116,7 @@ impl FrontEnd for WqCore {
     }
 
     fn is_used_up_by(&self, node: usize, tid: i32) -> bool {
-        // Every item of an ordered queue waits for the one that runs, wherever that is.
+        // On an ordered queue every item waits for the one that runs, wherever that one runs.
         let node = (!self.ordered()).then_some(node);
         self.limits.is_used_up_by(&self.members(), node, tid)
     }

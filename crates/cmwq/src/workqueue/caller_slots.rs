@@ -1,4 +1,5 @@
-//! Spawning into a caller slot of the issuer.
+//! Spawning into a *caller slot*: a place for one item that belongs to the issuing thread. If the
+//! thread joins the item at once, it runs the item itself, and no other thread is involved.
 #![forbid(unsafe_code)]
 
 use super::parts::core::WqCore;
@@ -25,11 +26,12 @@ impl WqCore {
         }
     }
 
-    /// Opens a caller slot of the calling thread, in the pool that is the destination of its items.
+    /// Opens a caller slot for the calling thread in the pool to which its items go.
     fn grant_caller_slot(&self) -> Option<Granted> {
         self.engine.must_be_ours().ok()?;
         if self.room.is_some() {
-            // Each of its items is counted when it is queued.
+            // A queue with a limit on waiting items counts each item when it is queued, so it gives
+            // no caller slots.
             return None;
         }
         let real = engine::here();
@@ -46,7 +48,8 @@ impl WqCore {
             return None;
         }
         let mut guard = pwq.pool.lock();
-        // Under the lock: a drain sets `closed` before it takes this lock to close all caller slots.
+        // This is read under the lock of the pool: a drain sets `closed` first, and then takes this
+        // lock to close all caller slots.
         if self.closed.load(Ordering::SeqCst) != 0 {
             return None;
         }

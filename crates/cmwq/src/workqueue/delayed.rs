@@ -52,7 +52,7 @@ pub struct DelayedWork {
     timer: Arc<TimerKey>,
 }
 
-/// What keeps a safe item alive.
+/// The reference that keeps a safe item alive.
 enum Keep {
     Work {
         _lent: Lent,
@@ -63,10 +63,10 @@ enum Keep {
     },
 }
 
-/// The timer's content: the owned item, its queue, and the CPU to queue it from.
+/// The content of a timer: the item, which the timer owns, its queue, and the CPU to queue it from.
 struct Armed {
     item: Pending,
-    /// `None`: the item is in its user's memory.
+    /// `None`: the item is in the memory of its user, who keeps it alive.
     keep: Option<Keep>,
     queue: Arc<WqCore>,
     cpu: Option<usize>,
@@ -91,15 +91,15 @@ struct Armed {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoveIf {
-    /// All.
+    /// All items.
     Always,
-    /// Pending ones. An idle item stays idle.
+    /// Items that are pending. An idle item stays idle.
     Pending,
-    /// All but those whose timer runs no longer than the new delay.
+    /// All items except those whose timer runs out before the new delay would.
     Later,
 }
 
-/// The queue, or the item, is that of a fork's parent.
+/// The queue or the item belongs to the parent of a fork.
 const INHERITED: Moved = Moved::Refused {
     why: Refused::Forked,
     was_pending: false,
@@ -109,15 +109,17 @@ const INHERITED: Moved = Moved::Refused {
 static TIMERS: Timers<Armed, Keep> = Timers::new(Armed::expire, || TIMERS.hold_during_fork());
 
 impl Armed {
-    /// The timer has fired: queues the item. The timer thread runs none of the queue's items, so a draining queue drops the item. Then this
-    /// returns what keeps the item alive, possibly the last reference.
+    /// Queues the item; called when its timer has fired. The timer thread runs none of the queue's
+    /// items, so a draining queue drops the item. Then this returns what keeps the item alive,
+    /// which may be the last reference.
     fn expire(self) -> Option<Keep> {
         self.enqueue(Admission::Forces)
             .err()
             .and_then(|(_, keep)| keep)
     }
 
-    /// Queues the owned item; its run takes over what keeps it alive. A queue that refuses the item gives that back.
+    /// Queues the item. Its run takes over what keeps it alive. If the queue refuses the item, the
+    /// caller gets that back.
     fn enqueue(self, admission: Admission) -> Result<(), (Refused, Option<Keep>)> {
         let Armed {
             mut item,
@@ -126,7 +128,8 @@ impl Armed {
             cpu,
         } = self;
         item.disarm();
-        // The run takes over the reference, and may have ended when the queue returns.
+        // The run takes over the reference. The run may have ended, and used the reference up,
+        // before the queue returns.
         let lent = keep.map(ManuallyDrop::new);
         queue
             .queue_admitted(cpu, item, admission)
@@ -137,8 +140,9 @@ impl Armed {
         self.enqueue(admission).map_err(|(why, _)| why).into()
     }
 
-    /// Arms the timer, or queues at once if there is no delay. `moved`: the item may have been accepted before, so without a timer it runs too
-    /// early instead of never.
+    /// Arms the timer, or queues the item at once if there is no delay. `moved`: the item may have
+    /// been accepted before. If there can be no timer, such an item runs too early rather than
+    /// never.
     fn start(self, timer: &TimerKey, delay: Duration, moved: bool) -> Queued {
         let admission = match moved {
             true => Admission::Forces,
@@ -155,17 +159,18 @@ impl Armed {
                 Queued::Refused(Refused::NoTimer)
             }
         };
-        // The warning comes only now: until here the item was claimed, and the handler may cancel
-        // the item.
+        // The warning comes last, because the item was claimed until here, and the handler of
+        // warnings may cancel the item.
         warn_once!(
             "the timer thread cannot be created: delayed work is refused, or queued at once if it is moved"
         );
         queued
     }
 
-    /// Arms the timer. Gives the content back if there can be no timer.
+    /// Arms the timer. If there can be no timer, the caller gets the content back.
     fn arm(mut self, timer: &TimerKey, delay: Duration) -> Result<(), Armed> {
-        // The caller's CPU: the CPU on which the timer fires does not matter.
+        // The item is queued from the CPU of this caller. The CPU on which the timer fires does not
+        // matter.
         self.cpu = Some(self.cpu.unwrap_or_else(|| self.queue.issuing_cpu()));
         self.item.arm();
         TIMERS.arm(delay, timer, self).map_err(|mut armed| {
@@ -179,13 +184,15 @@ impl Armed {
 #[derive(Clone, Copy)]
 struct Parts<'a> {
     work: &'a RawWork,
-    /// The item's address, for queueing: the function gets from it to the whole delayed item.
+    /// The address of the item for queueing. The item's function may reach the whole delayed item
+    /// from it.
     whole: NonNull<RawWork>,
     timer: &'a TimerKey,
 }
 
 impl Parts<'_> {
-    /// Takes the item back from the timer. What kept it alive there is left to the caller, as for an item on a queue.
+    /// Takes the item back from the timer. The caller becomes responsible for what kept the item
+    /// alive there, as for an item that it takes off a queue.
     fn disarm(self) -> Option<Pending> {
         TIMERS.disarm(self.timer).map(Self::taken)
     }
@@ -197,7 +204,7 @@ impl Parts<'_> {
         item
     }
 
-    /// Removes a pending instance, whose reference the caller takes back.
+    /// Removes a pending instance. The caller takes back the reference that the instance held.
     fn cancel(self) -> bool {
         control::remove_with(self.work, &control::registered, &|| self.disarm())
             .map(Pending::release)
@@ -211,8 +218,9 @@ impl Parts<'_> {
         }
     }
 
-    /// Moves the item, in any state, to run after `delay`: see [`mod_delayed`](super::Workqueue::mod_delayed). `removed` takes back the
-    /// reference of an instance that was pending; `armed` makes the timer's content.
+    /// Makes the item, in whatever state, run after `delay`: see
+    /// [`mod_delayed`](super::Workqueue::mod_delayed). `removed` takes back the reference of an
+    /// instance that was pending. `armed` makes the content of the timer.
     fn move_by(
         self,
         by: &WqCore,
@@ -224,7 +232,8 @@ impl Parts<'_> {
             .unwrap_or(INHERITED)
     }
 
-    /// The same if the item is as it has to be. `None`: it is not, and stays as it is.
+    /// Moves the item as `move_by` does, if it is in a state that `which` names. `None`: it is not,
+    /// and stays as it is.
     fn move_if(
         self,
         which: MoveIf,
@@ -264,8 +273,8 @@ impl Parts<'_> {
         if was_pending {
             removed();
         } else if self.work.is_disabled() {
-            // If it was pending, a thread that disables it now has not become its owner yet, and will remove the moved instance: dropping it
-            // here would lose the removal.
+            // A pending item is moved even if it is disabled. The thread that disables it has not
+            // removed the instance yet, and must find the moved one.
             item.release();
             return Some(Moved::Disabled);
         }
@@ -281,8 +290,8 @@ impl Parts<'_> {
         may_flush(self.work)?;
         let armed = TIMERS.disarm(self.timer);
         let queued = armed.is_some_and(|armed| armed.enqueue(Admission::Forces).is_ok());
-        // The instance may have ended already, but it was pending when this was called, which is
-        // what the result says.
+        // The instance may have ended already. But it was pending at the call, which is what the
+        // result says.
         Ok(flush(self.work)? || queued)
     }
 }
@@ -344,7 +353,7 @@ impl DelayedWork {
         }
     }
 
-    /// The timer's content: the owned item, with a reference of its own.
+    /// Makes the content of the timer: the item, with a reference that keeps it alive.
     fn armed(&self, queue: &Arc<WqCore>, cpu: Option<usize>, item: Pending) -> Armed {
         let Some(lent) = self.work.lend() else {
             item.release();
@@ -374,8 +383,9 @@ impl DelayedWork {
         self.work.removed(self.parts().cancel())
     }
 
-    /// Removes a pending instance and waits until the function no longer runs. Meanwhile the item is disabled, so that an item cannot
-    /// escape by requeueing itself. Returns whether a pending instance was removed.
+    /// Removes a pending instance and waits until the function no longer runs. Meanwhile the item
+    /// is disabled, so that a function that queues its own item again cannot escape. Returns
+    /// whether a pending instance was removed.
     ///
     /// ```
     /// # let queue = cmwq::Workqueue::builder("doc").build()?;

@@ -5,12 +5,13 @@ use crate::engine::Engine;
 use crate::pool::{current, describe_at_home};
 use crate::workqueue::parts::core::WqCore;
 
-/// Bytes of a description that are kept, as in the kernel.
+/// How many bytes of a description are kept, as in the kernel.
 const DESCRIPTION_MAX: usize = 31;
 
-/// Describes the item that the calling thread runs: dumps, reports of stalls and `cmwq busy` show `description` beside its function, until
-/// the item ends. At most 31 bytes are kept. The default description is the name of the item's queue. No effect on a thread that runs no
-/// item. The kernel's `set_worker_desc`; it takes the lock of the item's pool.
+/// Describes the item that the calling thread runs. Until the item ends, dumps, reports of stalls
+/// and `cmwq busy` show `description` beside the item's function. At most 31 bytes are kept. The
+/// default description is the name of the item's queue. On a thread that runs no item this has no
+/// effect. It is the kernel's `set_worker_desc`. It takes the lock of the item's pool.
 ///
 /// ```
 /// # let queue = cmwq::Workqueue::builder("doc").build()?;
@@ -32,7 +33,8 @@ pub fn set_worker_desc(description: &str) {
     let Err(mut description) = describe_at_home(what, description) else {
         return;
     };
-    // The thread is a thief or a rescuer, or runs the item in a caller-runs join.
+    // The thread is no worker of the item's pool: it is a thief or a rescuer, or it runs the item
+    // while it waits for it. So the pool is looked for in all engines.
     for engine in Engine::all() {
         let queues = engine.queues().into_iter();
         let own = queues.filter(|queue| queue.id() == what.front);
@@ -47,7 +49,7 @@ pub fn set_worker_desc(description: &str) {
     }
 }
 
-/// The prefix of a text that is kept, on one line.
+/// Returns the part of a text that is kept, on one line.
 fn fitting(text: &str) -> String {
     let mut end = text.len().min(DESCRIPTION_MAX);
     while !text.is_char_boundary(end) {

@@ -12,47 +12,53 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl<T> EmbeddedWork<T> {
-    /// Whether it is queued and has not started. A hint: it may change at any time.
+    /// Whether it is queued and has not started. The answer may be out of date when the caller
+    /// reads it.
     pub fn is_pending(&self) -> bool {
         self.as_raw().is_pending()
     }
 
-    /// Whether it is pending, and whether it runs. A hint.
+    /// Whether it is pending, and whether it runs. The answer may be out of date when the caller
+    /// reads it.
     pub fn busy(&self) -> WorkBusy {
         self.as_raw().busy()
     }
 
-    /// The reference of an instance that was removed, if any.
+    /// Returns the reference that the instance held, if one was removed.
     pub(super) fn removed(&self, removed: bool) -> Option<Arc<T>> {
         // SAFETY: the caller has removed the instance.
         removed.then(|| unsafe { self.reclaim() })
     }
 
-    /// Removes a pending instance, and returns the reference that it held; does not wait for a running one. `None`: no instance was
-    /// pending.
+    /// Removes a pending instance, and returns the reference that it held. It does not wait for a
+    /// running instance. `None`: no instance was pending.
     pub fn cancel(&self) -> Option<Arc<T>> {
         self.removed(self.as_raw().cancel())
     }
 
-    /// As [`cancel`](Self::cancel), and waits until the function no longer runs; see [`RawWork::cancel_sync`].
+    /// Cancels as [`cancel`](Self::cancel) does, and waits until the function no longer runs; see
+    /// [`RawWork::cancel_sync`].
     pub fn cancel_sync(&self) -> Option<Arc<T>> {
         self.removed(self.as_raw().cancel_sync())
     }
 
-    /// Disables the item until the guard is dropped: a pending instance is removed, and attempts to queue are refused and lost. Does not
-    /// wait for a running instance. Several guards add up.
+    /// Disables the item until the guard is dropped: a pending instance is removed, and attempts to
+    /// queue the item are refused and lost. It does not wait for a running instance. If several
+    /// guards exist, the item is disabled until the last one is dropped.
     pub fn disable(&self) -> EmbeddedDisableGuard<'_, T> {
         EmbeddedDisableGuard::new(self.as_raw(), || self.cancel())
     }
 
-    /// As [`disable`](Self::disable), and waits until the function no longer runs.
+    /// Disables the item as [`disable`](Self::disable) does, and waits until the function no longer
+    /// runs.
     pub fn disable_sync(&self) -> EmbeddedDisableGuard<'_, T> {
         let guard = self.disable();
         wait_for_run(self.as_raw());
         guard
     }
 
-    /// Waits for the last instance known at the call; see [`RawWork::flush`]. `Ok(false)`: there was no instance.
+    /// Waits for the last instance known at the call; see [`RawWork::flush`]. `Ok(false)`: there
+    /// was no instance.
     ///
     /// # Errors
     /// As [`RawWork::flush`].
@@ -60,10 +66,12 @@ impl<T> EmbeddedWork<T> {
         self.as_raw().flush()
     }
 
-    /// As [`flush`](Self::flush), for at most `timeout`; the calling thread runs nothing itself.
+    /// Waits as [`flush`](Self::flush) does, for at most `timeout`. The calling thread runs no item
+    /// itself.
     ///
     /// # Errors
-    /// As [`flush`](Self::flush); [`FlushError::TimedOut`]: the instance has not ended by then.
+    /// As [`flush`](Self::flush); [`FlushError::TimedOut`] if the instance has not ended in that
+    /// time.
     pub fn flush_timeout(&self, timeout: Duration) -> Result<bool, FlushError> {
         self.as_raw().flush_timeout(timeout)
     }
@@ -100,12 +108,14 @@ impl<T> fmt::Debug for EmbeddedWork<T> {
 pub struct EmbeddedDisableGuard<'a, T> {
     item: &'a RawWork,
     removed: Option<Arc<T>>,
-    /// `false`: the depth was at its maximum, and this guard has no step of it.
+    /// `false`: the disable depth of the item was at its maximum, so this guard did not increment
+    /// it.
     deeper: bool,
 }
 
 impl<'a, T> EmbeddedDisableGuard<'a, T> {
-    /// A guard of an item that is disabled now. `cancel` removes a pending instance, and returns its reference.
+    /// Makes a guard of an item that is disabled now. `cancel` removes a pending instance, and
+    /// returns its reference.
     pub(super) fn new(item: &'a RawWork, cancel: impl FnOnce() -> Option<Arc<T>>) -> Self {
         let deeper = item.disable_once_more();
         EmbeddedDisableGuard {
@@ -115,7 +125,8 @@ impl<'a, T> EmbeddedDisableGuard<'a, T> {
         }
     }
 
-    /// The reference of the pending instance that was removed when the item was disabled, if any. Only the first call returns it.
+    /// Returns the reference of the pending instance that was removed when the item was disabled,
+    /// if there was one. Only the first call returns it.
     pub fn take_removed(&mut self) -> Option<Arc<T>> {
         self.removed.take()
     }
@@ -123,7 +134,7 @@ impl<'a, T> EmbeddedDisableGuard<'a, T> {
 
 impl<T> Drop for EmbeddedDisableGuard<'_, T> {
     fn drop(&mut self) {
-        // This guard disabled it, so enabling cannot warn.
+        // This guard has disabled the item, so enabling it here cannot warn.
         if self.deeper {
             self.item.enable_work();
         }
@@ -139,11 +150,13 @@ impl<T> fmt::Debug for EmbeddedDisableGuard<'_, T> {
 }
 
 impl Workqueue {
-    /// Queues an item that is a field of the value of `owner`, as [`queue`](Self::queue) does with a [`Work`](crate::Work). `item` names
-    /// the field; the pending instance keeps a reference of the value, which the item's function gets.
+    /// Queues an item that is a field of the value of `owner`, as [`queue`](Self::queue) does with
+    /// a [`Work`](crate::Work). `item` returns the field. The pending instance holds a reference of
+    /// the value, which the item's function gets.
     ///
     /// # Panics
-    /// `item` returns a reference that is not inside the value itself, but behind a pointer.
+    /// Panics if `item` returns a reference that is not inside the value itself, but behind a
+    /// pointer.
     #[inline]
     pub fn queue_embedded<T: Send + Sync + 'static>(
         &self,
@@ -153,7 +166,8 @@ impl Workqueue {
         self.queue_embedded_from(None, owner, item)
     }
 
-    /// As [`queue_embedded`](Self::queue_embedded), from the pod of `cpu` instead of from the caller's.
+    /// Queues as [`queue_embedded`](Self::queue_embedded) does, from the pod of `cpu` instead of
+    /// from the caller's pod.
     ///
     /// # Errors
     /// [`Error::NoSuchCpu`] if the machine has no such CPU.

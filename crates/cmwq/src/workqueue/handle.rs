@@ -1,13 +1,19 @@
 //! Handles: workqueues named by a number, for callers without a borrow checker.
 //!
-//! A handle is the number of a slot and the slot's generation, which grows whenever the slot is filled and whenever it is emptied. So any
-//! number can be looked up, also one that was never a handle or whose queue is gone: the look-up reads only the table, with the epoch
-//! pinned as queueing needs anyway. A slot gets a generation that no handle has before it is emptied, and is filled again only after a
-//! grace period that begins after that. The grace period waits for a reader that has found its generation, so that reader finds its queue,
-//! or none.
+//! A handle is the number of a slot and the generation of that slot. The generation grows whenever
+//! the slot is filled and whenever it is emptied. So any number can be looked up, even one that was
+//! never a handle or whose queue is gone. The look-up reads only the table. It does so with the
+//! epoch pinned, which queueing needs anyway: while a reader has the epoch pinned, nothing that it
+//! may have found is freed.
 //!
-//! **Several threads may destroy one handle.** Each looks the queue up first and then claims the destruction. In between another thread may
-//! have destroyed the queue and a third may have filled the slot:
+//! Before a slot is emptied it gets a generation that no handle has. It is filled again only after
+//! a *grace period* that begins later, that is, when all readers that had pinned the epoch by then
+//! have unpinned it. So a reader that has found its generation in the slot finds its own queue or
+//! none, and never the next one.
+//!
+//! **Several threads may destroy one handle.** Each thread looks the queue up first, and then
+//! claims the destruction. In between, another thread may have destroyed the queue, and a third
+//! thread may have filled the slot:
 //!
 //! ```text
 //! thread A              thread B                        thread C
@@ -17,7 +23,8 @@
 //! claim
 //! ```
 //!
-//! So the claim names the generation ([`HandleSlot::claim_end`]): thread A's is refused, since the end of generation 1 was claimed before.
+//! So the claim names the generation ([`HandleSlot::claim_end`]). Here thread A's claim is refused,
+//! because the end of generation 1 was claimed before.
 
 use super::batch::BatchQueued;
 use super::queue::Workqueue;
@@ -34,15 +41,16 @@ use std::num::NonZeroU64;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Limit on queues with handles at the same time.
+/// The largest number of queues with handles at the same time.
 const SLOTS: usize = 1 << INDEX_BITS;
 const INDEX_BITS: u32 = 16;
 
 struct HandleSlot {
-    /// Odd: the generation of the current handle. Even: no handle has it; the slot is empty or about to be.
+    /// If it is odd, it is the generation of the current handle. If it is even, no handle has it,
+    /// and the slot is empty or is being emptied.
     generation: AtomicU64,
     queue: MaybeShared<Workqueue>,
-    /// Filled, or being filled or emptied.
+    /// Whether the slot is filled, or is being filled or emptied.
     in_use: AtomicBool,
     /// The last generation whose end was claimed.
     ended: AtomicU64,
@@ -63,9 +71,11 @@ impl HandleSlot {
         !self.in_use.swap(true, Ordering::Acquire)
     }
 
-    /// For the thread that has reserved the slot. Returns the generation of the handle.
+    /// Fills the slot. Only the thread that has reserved the slot calls this. Returns the
+    /// generation of the new handle.
     fn fill(&self, queue: Arc<Workqueue>) -> u64 {
-        // Before the queue is stored: a reader that finds the queue has compared with this generation.
+        // The generation changes before the queue is stored, so a reader that finds the queue has
+        // compared its number with this generation.
         let generation = self.generation.fetch_add(1, Ordering::SeqCst) + 1;
         let before = self.queue.fill(queue);
         debug_assert!(before.is_none(), "a slot not in use is empty");
@@ -77,21 +87,26 @@ impl HandleSlot {
         self.generation.load(Ordering::SeqCst) == generation
     }
 
-    /// Claims the end of the queue of this generation, which the slot has reached or passed. `false`: another thread has claimed it.
+    /// Claims the end of the queue of this generation; the generation of the slot is this one or a
+    /// later one. `false`: another thread has claimed it.
     fn claim_end(&self, generation: u64) -> bool {
-        // Compares and claims in one step: the slot may have a later generation by now. A later one exists only after the end of this one
-        // was claimed, and then this leaves the stored value as it is.
+        // This compares and claims in one step, because the slot may have a later generation by
+        // now. A later generation exists only if the end of this one was claimed, and then the
+        // stored value does not change.
         self.ended.fetch_max(generation, Ordering::Relaxed) < generation
     }
 
-    /// For the thread that has claimed the end, when the queue has ended: from now on no handle names the slot.
+    /// Empties the slot: from now on no handle names it. Only the thread that has claimed the end
+    /// calls this, when the queue has ended.
     fn empty(&self) -> Option<Replaced<Workqueue>> {
-        // Before the grace period: a reader that pins after it would compare with the old generation, and might find the next queue.
+        // The generation changes before the grace period begins. A reader that pins the epoch later
+        // would otherwise compare its number with the old generation, and might then find the next
+        // queue.
         self.generation.fetch_add(1, Ordering::SeqCst);
         self.queue.take()
     }
 
-    /// Frees the slot, after the grace period.
+    /// Frees the slot. The grace period is over by then.
     fn release(&self) {
         self.in_use.store(false, Ordering::Release);
     }
@@ -99,8 +114,9 @@ impl HandleSlot {
 
 static TABLE: [HandleSlot; SLOTS] = [const { HandleSlot::new() }; SLOTS];
 
-/// Names a workqueue by a number that can be copied, kept anywhere, and passed through foreign code. Every use looks it up: a handle whose
-/// queue was destroyed, or a number that never was a handle, is an error and nothing worse.
+/// Names a workqueue by a number that can be copied, kept anywhere, and passed through foreign
+/// code. Every use looks the number up. If the queue of the handle was destroyed, or if the number
+/// never was a handle, the result is an error and nothing worse.
 ///
 /// ```
 /// use cmwq::{Workqueue, WorkqueueHandle};
@@ -144,7 +160,8 @@ impl From<NoSuchWorkqueue> for Error {
 }
 
 impl WorkqueueHandle {
-    /// A new handle of `queue`, which it keeps until it is [destroyed](Self::destroy).
+    /// Makes a handle of `queue`. The handle keeps the queue until it is
+    /// [destroyed](Self::destroy).
     ///
     /// # Errors
     /// [`Error::TooManyHandles`].
@@ -163,12 +180,13 @@ impl WorkqueueHandle {
         Err(Error::TooManyHandles { most: SLOTS })
     }
 
-    /// The handle as a number. Never 0.
+    /// Returns the handle as a number, which is never 0.
     pub fn to_bits(self) -> u64 {
         self.0.get()
     }
 
-    /// A number as a handle. `None` for 0; any other number may turn out to name no queue.
+    /// Makes a handle of a number. `None`: the number is 0. Any other number is looked up when the
+    /// handle is used.
     pub fn from_bits(bits: u64) -> Option<Self> {
         NonZeroU64::new(bits).map(WorkqueueHandle)
     }
@@ -196,7 +214,8 @@ impl WorkqueueHandle {
         self.slot().queue.load(pin).ok_or(NoSuchWorkqueue)
     }
 
-    /// The workqueue. It may be destroyed while the caller holds it: then it accepts nothing any more.
+    /// Returns the workqueue. If it is destroyed while the caller holds it, it accepts nothing any
+    /// more.
     ///
     /// # Errors
     /// The handle names no workqueue.
@@ -208,10 +227,10 @@ impl WorkqueueHandle {
         self.slot().queue.get(&pin).ok_or(NoSuchWorkqueue)
     }
 
-    /// As [`Workqueue::queue_raw`], for the additional cost of the look-up at most.
+    /// Queues an item as [`Workqueue::queue_raw`] does. It costs at most the look-up more.
     ///
     /// # Errors
-    /// The handle names no workqueue; the item is unchanged.
+    /// An error if the handle names no workqueue. The item is unchanged then.
     ///
     /// # Safety
     /// As for [`Workqueue::queue_raw`].
@@ -230,8 +249,8 @@ impl WorkqueueHandle {
         }
     }
 
-    /// Queues an item, which may be claimed already, without a cached route. Kept out of line, so that the common path saves no registers
-    /// for this one.
+    /// Queues an item, which may be claimed already, and looks up its route. This function is not
+    /// inlined, so that the common path saves no registers for it.
     ///
     /// # Safety
     /// As for [`queue_raw`](Self::queue_raw).
@@ -248,7 +267,7 @@ impl WorkqueueHandle {
             let queue = match self.load(&pin) {
                 Ok(queue) => queue,
                 Err(none) => {
-                    // The queue was destroyed since the last call.
+                    // The queue was destroyed since this thread queued on it last.
                     if let Some(item) = claimed {
                         item.release();
                     }
@@ -272,7 +291,8 @@ impl WorkqueueHandle {
         Ok(queue.not_published(why, requested).into())
     }
 
-    /// The calling thread's identity as an issuer that uses this handle. Queues used without a handle have even numbers.
+    /// Returns the calling thread's identity as an issuer that uses this handle. A queue that is
+    /// used without a handle has an even number there.
     #[inline]
     fn issuer(self) -> Issuer {
         Issuer {
@@ -282,7 +302,7 @@ impl WorkqueueHandle {
         }
     }
 
-    /// As [`Workqueue::queue_raw_on`], for the additional cost of the look-up at most.
+    /// Queues an item as [`Workqueue::queue_raw_on`] does. It costs at most the look-up more.
     ///
     /// # Errors
     /// [`Error::NoSuchWorkqueue`], [`Error::NoSuchCpu`]; the item is unchanged.
@@ -295,10 +315,10 @@ impl WorkqueueHandle {
         unsafe { self.queue_anew(self.issuer(), Some(cpu), item, None) }
     }
 
-    /// As [`Workqueue::queue_raw_batch`].
+    /// Queues items as [`Workqueue::queue_raw_batch`] does.
     ///
     /// # Errors
-    /// The handle names no workqueue; the items are unchanged.
+    /// An error if the handle names no workqueue. The items are unchanged then.
     ///
     /// # Safety
     /// As for [`Workqueue::queue_raw`], for each of them.
@@ -310,12 +330,13 @@ impl WorkqueueHandle {
         Ok(unsafe { self.get()?.queue_raw_batch(items) })
     }
 
-    /// Runs all queued items, then ends the workqueue: the handle names none any more. Meanwhile the queue's own items may queue on it;
-    /// items queued from outside are dropped. Called from one of its own items, it returns at once, since an item cannot wait for itself; a
-    /// separate thread does the rest.
+    /// Runs all queued items, and then ends the workqueue; the handle does not name a workqueue any
+    /// more. Meanwhile the queue's own items may queue on it, and items that are queued from
+    /// outside are dropped. If one of the queue's own items calls this, it returns at once, since
+    /// an item cannot wait for itself, and a separate thread does the rest.
     ///
     /// # Errors
-    /// The handle names no workqueue, or another thread is destroying it.
+    /// An error if the handle names no workqueue, or if another thread is destroying it.
     pub fn destroy(self) -> Result<(), NoSuchWorkqueue> {
         let queue = self.get()?;
         if !self.slot().claim_end(self.generation()) {
@@ -331,13 +352,14 @@ impl WorkqueueHandle {
         Ok(())
     }
 
-    /// For the thread that has claimed the end.
+    /// Ends the queue. Only the thread that has claimed the end calls this.
     fn end(self, queue: &Workqueue) {
         queue.end();
         let slot = self.slot();
         let old = slot.empty();
         if queue.core.engine.is_inherited() {
-            // The queue is the parent's. No grace period in a fork's child: a lock that it needs may have a holder in the parent only.
+            // The queue belongs to the parent of a fork. There is no grace period here, since a
+            // thread that exists only in the parent may have held a lock that it needs.
             std::mem::forget(old);
             return;
         }
@@ -347,7 +369,7 @@ impl WorkqueueHandle {
     }
 }
 
-/// Claims the item, if it may be queued.
+/// Claims the item, if it may be queued now.
 ///
 /// # Safety
 /// As for [`Workqueue::queue_raw`].
@@ -357,14 +379,14 @@ unsafe fn claim(item: NonNull<RawWork>) -> Result<Pending, Queued> {
     unsafe { Pending::claim(item) }.map_err(Queued::from)
 }
 
-/// Queues the item by the cached route, if the calling thread's last one was for `issuer`. An error: the route has to be looked up; the item,
-/// if it was claimed.
+/// Queues the item by the cached route, if the calling thread's last route was for `issuer`. An
+/// error means that the route has to be looked up; it contains the item if that was claimed.
 ///
 /// # Safety
 /// As for [`Workqueue::queue_raw`].
 #[inline]
 unsafe fn queue_again(issuer: Issuer, item: NonNull<RawWork>) -> Result<Queued, Option<Pending>> {
-    // With tracing, every event is reported: no cached route.
+    // With tracing, every event is reported, so the cached route is not used.
     if probe::events_wanted() {
         return Err(None);
     }
@@ -382,7 +404,7 @@ mod tests {
     use super::*;
     use crate::Engine;
 
-    /// The interleaving in the module documentation, step by step.
+    /// Performs the interleaving of the module documentation step by step.
     #[test]
     fn a_thread_that_comes_late_claims_nothing_of_the_queue_that_follows() {
         let engine = Engine::builder().build().expect("an engine");

@@ -29,14 +29,16 @@ mod raw;
 /// [`per_cpu`](crate::WorkqueueBuilder::per_cpu) queue items run on the very CPU that they were
 /// queued from.
 ///
-/// What the caller did before `queue` or `spawn` is visible to the item's function; what the function did is visible to every thread that
-/// waited for it.
+/// Whatever the caller did before `queue` or `spawn` is visible to the item's function. Whatever
+/// the function did is visible to every thread that has waited for the item.
 ///
 /// Cloning gives another handle of the same queue, for the tasks and threads that share it.
 ///
-/// Dropping the last handle waits until everything queued has run, and then releases its workers. **On a thread of an asynchronous executor
-/// [shut the queue down](Self::shutdown) first**, and await that: after it no drop waits. If one of the queue's own items drops the last handle, or
-/// a task's waker that the library calls, a separate thread does that instead, since these must not wait.
+/// Dropping the last handle waits until everything queued has run, and then releases the workers.
+/// **On a thread of an asynchronous executor [shut the queue down](Self::shutdown) first**, and
+/// await that; after it no drop waits. If the last handle is dropped by one of the queue's own
+/// items, or by a task's waker that the library calls, a separate thread waits instead, since these
+/// must not wait.
 ///
 /// ```
 /// use cmwq::Workqueue;
@@ -51,11 +53,11 @@ mod raw;
 #[derive(Clone, Debug)]
 pub struct Workqueue {
     pub(in crate::workqueue) core: Arc<WqCore>,
-    /// The handles of the queue share it.
+    /// The owner of the queue, which all handles share.
     _owner: Arc<QueueOwner>,
 }
 
-/// Ends the queue with its last handle.
+/// Ends the queue when the last handle is dropped.
 #[derive(Debug)]
 struct QueueOwner(Arc<WqCore>);
 
@@ -73,7 +75,7 @@ where
     handle
 }
 
-/// Queues the task with `queue`; the caller has its handle.
+/// Queues the task with `queue`. The caller has the task's handle.
 #[inline]
 fn queue_task_alone<F, T>(
     task: Reference<JoinableTask<F, T>>,
@@ -92,7 +94,7 @@ fn queue_task_alone<F, T>(
 }
 
 impl Workqueue {
-    /// The first handle of a new queue.
+    /// Makes the first handle of a new queue.
     pub(in crate::workqueue) fn new(core: Arc<WqCore>) -> Self {
         let _owner = Arc::new(QueueOwner(core.clone()));
         Workqueue { core, _owner }
@@ -105,8 +107,8 @@ impl Workqueue {
     /// `server::handle::{{closure}} (src/main.rs:42)`. It takes one allocation; none if `func` and
     /// its result are small (56 bytes) and a free block of an earlier item is at hand.
     ///
-    /// While a thread queues faster than the workers run, and drops its handles at once, closures of up to 24 bytes cost as little as with
-    /// [`execute`](Self::execute).
+    /// While a thread queues faster than the workers run the items, and drops each handle at once,
+    /// a closure of up to 24 bytes costs as little as with [`execute`](Self::execute).
     ///
     /// ```
     /// # let queue = cmwq::Workqueue::builder("doc").build()?;
@@ -151,7 +153,8 @@ impl Workqueue {
     /// cancel it or inspect it. [`flush`](Self::flush), [`drain`](Self::drain), `max_active` and
     /// all other features of the queue apply as to any item, and a panic is caught and counted.
     ///
-    /// While a thread queues faster than the workers run, closures of up to 24 bytes need no memory of their own.
+    /// While a thread queues faster than the workers run the items, closures of up to 24 bytes need
+    /// no memory of their own.
     ///
     /// ```
     /// # let queue = cmwq::Workqueue::builder("doc").build()?;
@@ -169,7 +172,8 @@ impl Workqueue {
     /// ```
     ///
     /// # Errors
-    /// The queue is [draining](Refused::Draining) or belongs to the parent [of a fork](Refused::Forked): `func` was dropped.
+    /// The queue is [draining](Refused::Draining), or it belongs to the parent [of a
+    /// fork](Refused::Forked). `func` was dropped.
     #[inline]
     #[track_caller]
     pub fn execute<F>(&self, func: F) -> Result<(), Refused>
@@ -184,9 +188,11 @@ impl Workqueue {
     /// started, and will see what the caller did before); it is disabled; or the queue is draining
     /// or belongs to the parent of a fork, so that nothing runs.
     ///
-    /// Costs one exchange on a line that the pod shares. It takes a lock (for a few instructions, with no system call inside) only when a
-    /// worker has to be woken, or when the item moves between pods. It allocates only to request a pool's first workers. May be called from
-    /// any thread, whatever locks it holds, but not from a signal handler.
+    /// Queueing costs one atomic exchange on a cache line that the pod shares. It takes a lock only
+    /// if a worker has to be woken or if the item moves between pods. The lock is held for a few
+    /// instructions, with no system call inside. Queueing allocates memory only to request a pool's
+    /// first workers. Any thread may call this, whatever locks it holds, but a signal handler must
+    /// not.
     ///
     /// ```
     /// # let queue = cmwq::Workqueue::builder("doc").build()?;
@@ -325,7 +331,7 @@ impl Workqueue {
         result.into()
     }
 
-    /// Spawns for a thread in a flood that drops its handles at once.
+    /// Spawns for a thread that spawns items in close succession and drops each handle at once.
     #[track_caller]
     fn spawn_to_be_dropped<F, T>(&self, func: F) -> JoinHandle<T>
     where
@@ -342,7 +348,8 @@ impl Workqueue {
         })
     }
 
-    /// As [`execute`](Self::execute). Tools name it by the type `N`: that of the caller's closure, of which `func` was made.
+    /// Queues a closure as [`execute`](Self::execute) does. Tools name the item by the type `N`:
+    /// that of the caller's closure, from which `func` was made.
     #[inline]
     #[track_caller]
     pub(in crate::workqueue) fn execute_named<N, F>(&self, func: F) -> Result<(), Refused>
@@ -370,7 +377,8 @@ impl Workqueue {
         })
     }
 
-    /// As [`spawn`](Self::spawn), for a closure that may borrow. `hold` gets the handle before the item is queued.
+    /// Spawns as [`spawn`](Self::spawn) does, for a closure that may borrow. `hold` gets the handle
+    /// before the item is queued.
     ///
     /// # Safety
     /// The borrowed values exist until the handle has been joined, also if this unwinds.
@@ -390,8 +398,9 @@ impl Workqueue {
 }
 
 impl Workqueue {
-    /// Runs all queued items and releases the workers. No effect the second time, nor in a fork's child, which has no workers; the queue's
-    /// memory there is the parent's.
+    /// Runs all queued items and releases the workers. It does nothing the second time. In the
+    /// child of a fork it does nothing either: there are no workers there, and the memory of the
+    /// queue belongs to the parent.
     pub(in crate::workqueue) fn end(&self) {
         if !self.core.engine.is_inherited() && self.core.begin_to_end() {
             self.core.destroy();

@@ -23,11 +23,11 @@ use std::sync::Arc;
 /// Why there is no route to a pool workqueue.
 pub(crate) enum NoRoute {
     Refused(Refused),
-    /// The queue is deprecated, and this is its first use, which has to be reported with the epoch unpinned.
+    /// This is the first use of a deprecated queue. Its warning needs the epoch unpinned.
     FirstUse,
 }
 
-/// Whether an item needs a unit of room, on a bounded queue.
+/// Whether an item still needs a unit of room (the right to wait) on a queue that limits waiting.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Admission {
     /// The item is refused if there is no room.
@@ -41,7 +41,7 @@ pub(crate) enum Admission {
 /// An item that was not published, and why.
 pub(crate) type NotPublished = (Pending, NoRoute);
 
-/// The pool of this number, if it belongs to this process.
+/// Returns the pool with this number, if the pool belongs to this process.
 pub(crate) fn pool_of_process<'g>(pool: u32, pin: &'g EpochPin<'_>) -> Option<&'g Arc<Pool>> {
     let pool = Registry::process().find(pool, pin)?;
     (!pool.is_inherited()).then_some(pool)
@@ -54,7 +54,8 @@ impl WqCore {
         self.engine.cpus_now().issuing(engine::here(), bound)
     }
 
-    /// A CPU of the node to queue from: the caller's own, or the first usable one; `None`: none is usable.
+    /// Returns a CPU of the node to queue from: that of the caller, or the first usable one.
+    /// `None`: none is usable.
     pub(crate) fn cpu_of_node(&self, node: u32) -> Result<Option<usize>, Error> {
         if !self.kind.is_unbound() {
             return Err(self.exclude("a node to queue on"));
@@ -68,7 +69,7 @@ impl WqCore {
             });
         };
         let now = self.engine.cpus_now();
-        // The caller's CPU, even outside the unbound mask: as if the caller named it.
+        // The caller's CPU counts even outside the unbound mask, as if the caller named it.
         let here = now.standing(engine::here());
         if let Some(here) = here.filter(|&here| cpus.contains(here)) {
             return Ok(Some(here));
@@ -80,13 +81,13 @@ impl WqCore {
     #[inline]
     pub(crate) fn queue(&self, cpu: Option<usize>, item: Pending) -> Result<(), Refused> {
         self.timed(|| {
-            // Keeps the order in which one thread queues.
+            // Earlier spawns of this thread are published first, which keeps its order.
             spawn_history::let_go();
             self.publish(cpu, item)
         })
     }
 
-    /// As [`queue`](Self::queue), for an item that has room, or needs none. If the queue refuses the item, its room is given back.
+    /// Queues as [`queue`](Self::queue) does. If an item that has room is refused, its room is given back.
     pub(crate) fn queue_admitted(
         &self,
         cpu: Option<usize>,
@@ -110,7 +111,7 @@ impl WqCore {
         })
     }
 
-    /// Calls `queue`, and measures some calls while timing is enabled.
+    /// Calls `queue`. While timing is enabled it measures some of the calls.
     #[inline]
     fn timed<R>(&self, queue: impl FnOnce() -> R) -> R {
         if probe::switch() & bits::TIME == 0 || !latency::is_due() {
@@ -129,7 +130,7 @@ impl WqCore {
         mut item: Pending,
     ) -> Result<(), Refused> {
         let issuer = self.issuer();
-        // With tracing, every event is reported: no cached route.
+        // With tracing, every event is reported, so the cached route is not used.
         if requested.is_none() && !probe::events_wanted() {
             match publish_item_again(issuer, item) {
                 Ok(()) => return Ok(()),
@@ -140,7 +141,7 @@ impl WqCore {
         result.or_else(|why| self.not_published(why, requested))
     }
 
-    /// Called with the epoch unpinned, because a handler of warnings may call anything.
+    /// Handles an item that was not published. The epoch is unpinned: this may call a handler.
     #[cold]
     #[inline(never)]
     pub(crate) fn not_published(
@@ -157,7 +158,7 @@ impl WqCore {
                 Err(why)
             }
             NoRoute::FirstUse => {
-                // The item first: other threads may wait for it to reach a list.
+                // The item is published first: other threads may wait until it is on a list.
                 let func = address_of(item.func());
                 let first = self.unused.swap(0, Ordering::Relaxed) != 0;
                 let result = self.publish(requested, item);
@@ -169,13 +170,14 @@ impl WqCore {
         }
     }
 
-    /// Whether the calling thread's next items will be accepted, with the same destination.
+    /// Whether the next items of this thread will be accepted and go to the same place.
     fn stays(&self, issuer: Issuer, pin: &EpochPin<'_>) -> bool {
         self.closed.load(Ordering::SeqCst) == 0 && self.engine.cpus(pin).stays(issuer.cpu)
     }
 
-    /// As [`queue`](Self::queue), with the epoch of the caller's CPU pinned. The caller has published its earlier spawns, and handles an
-    /// item that is [not published](Self::not_published) after unpinning.
+    /// Queues as [`queue`](Self::queue) does, with the epoch of the caller's CPU pinned. The caller
+    /// has published its earlier spawns. If the item is [not published](Self::not_published), it
+    /// unpins first.
     #[inline]
     pub(crate) fn publish_within(
         &self,
@@ -213,7 +215,7 @@ impl WqCore {
             self.tell_queued(requested, pwq, &item);
         }
         if self.sampler.is_wanted() && self.sampler.sample(item.address()) {
-            // Not in a chunk, where its start would not be seen.
+            // A sampled item is not put into a chunk, where its start would not be measured.
             let find = |pool| {
                 (!self.ordered())
                     .then(|| pool_of_process(pool, pin))
@@ -231,7 +233,8 @@ impl WqCore {
         Ok(())
     }
 
-    /// The destination of an item that is queued now, and the epoch in which the thread's next items have the same one, if they do.
+    /// Returns the destination of an item that is queued now. If the thread's next items have the
+    /// same one, the epoch in which that holds comes with it.
     #[inline]
     fn route<'g>(
         &self,
@@ -239,7 +242,7 @@ impl WqCore {
         issuer: Issuer,
         requested: Option<usize>,
     ) -> Result<(&'g Pwq, Option<usize>), NoRoute> {
-        // Before any other read.
+        // The epoch is read before anything else.
         let epoch = pin.epoch();
         if requested.is_none()
             && let Some(pwq) = route::again(self.serial, issuer, pin, epoch)
@@ -249,8 +252,9 @@ impl WqCore {
         self.find_route(pin, issuer, requested, epoch)
     }
 
-    /// As [`route`](Self::route), for batches and chunks. `None`: each item needs a look-up of its own, because the thread's items go round
-    /// robin over the CPUs, or because this is the first use of a deprecated queue, or because each needs room.
+    /// Finds the route for batches and chunks. `None`: each item needs its own look-up, because the
+    /// items go to the CPUs in turn, or each needs room, or this is the first use of a deprecated
+    /// queue.
     #[inline]
     pub(crate) fn route_in_batch<'g>(
         &self,
@@ -285,8 +289,8 @@ impl WqCore {
             return Err(NoRoute::FirstUse);
         }
         let pwq = self.pwq_from(pin, issuer.cpu, requested);
-        // While the slots of an ordered queue are replaced, a cached route could send one thread's later item to the old pool workqueue
-        // after another thread's to the new one.
+        // An ordered queue's routes are not cached: while its slots are replaced, a later item could
+        // go to the old pool workqueue after another thread's item went to the new one.
         let stays = requested.is_none()
             && !self.ordered()
             && self.room.is_none()
@@ -297,11 +301,13 @@ impl WqCore {
         Ok((pwq, stays.then_some(epoch)))
     }
 
-    /// Whether items may be queued now. With the epoch pinned: a drain that begins waits for this pin, so the drain sees the item or this
-    /// issuer sees the drain.
+    /// Whether items may be queued now. The epoch is pinned, and a drain that begins waits for this
+    /// pin. So the drain sees the item, or this issuer sees the drain.
     ///
-    /// Relaxed would do for `closed`: the pin, the epoch that the issuer reads between the pin and this, the drain's new epoch, and its
-    /// look at the pins are `SeqCst`. If the drain does not see the pin, the issuer reads the drain's epoch, which carries what was stored before it.
+    /// Relaxed would be enough for `closed`, because these are `SeqCst`: the pin, the epoch that
+    /// the issuer reads after it, the new epoch of the drain, and the drain's look at the pins. If
+    /// the drain does not see the pin, the issuer reads the drain's epoch, and then sees what was
+    /// stored before.
     #[inline]
     fn may_publish(&self) -> Result<(), Refused> {
         if self.engine.is_inherited() {
@@ -313,7 +319,7 @@ impl WqCore {
         Ok(())
     }
 
-    /// The pool workqueue of items that are queued from `requested`, or else from the caller's CPU `real`.
+    /// Returns the pool workqueue of items queued from `requested`, or else from the CPU `real`.
     #[inline]
     fn pwq_from<'g>(
         &self,
@@ -323,8 +329,8 @@ impl WqCore {
     ) -> &'g Pwq {
         let bound = !self.kind.is_unbound();
         let cpu = if self.ordered() {
-            // All slots are alike, but they are replaced one after the other: with two in use an item could go to the new pool workqueue
-            // and a later one to the old.
+            // All slots are alike, but are replaced one after the other. With two slots in use, an
+            // item could go to the new pool workqueue, and a later one to the old.
             0
         } else {
             requested.unwrap_or_else(|| self.engine.cpus(pin).issuing(real, bound))
@@ -366,10 +372,10 @@ impl WqCore {
         })
     }
 
-    /// Queues a small closure, if it need not be visible as an item. `true`: the queue has it.
+    /// Queues a small closure if it need not be visible as an item. `true`: the queue has it.
     #[inline]
     fn queue_small(&self, closure: &Small) -> Result<bool, Refused> {
-        // With tracing, every event is reported: queue an item.
+        // With tracing, every event is reported, so the closure is queued as an item.
         if probe::switch() != 0 {
             return Ok(false);
         }
@@ -394,8 +400,8 @@ impl WqCore {
         Ok(published)
     }
 
-    /// As [`spawn`](Self::spawn). If the thread drops this handle before its next call, as it did
-    /// with the last ones, only `closure` stays of the item.
+    /// Spawns as [`spawn`](Self::spawn) does. If the thread drops the handle before its next call,
+    /// as it did with the last ones, only `closure` is kept of the item.
     #[inline]
     pub(crate) fn spawn_to_be_dropped(
         &self,
@@ -403,7 +409,7 @@ impl WqCore {
         item: Pending,
         note: impl FnOnce(),
     ) -> Result<(), Refused> {
-        // With tracing, every event is reported: spawn an item.
+        // With tracing, every event is reported, so the closure is spawned as an item.
         if probe::switch() != 0 {
             return self.spawn(item, note);
         }
@@ -431,7 +437,7 @@ impl WqCore {
             return Err(item);
         }
         let pin = epochs().pin(issuer.cpu);
-        // Refused: the ordinary spawn reports why.
+        // If the queue refuses, the ordinary spawn reports why.
         let Ok(Some((pwq, stays_in))) = self.route_in_batch(&pin, issuer) else {
             return Err(item);
         };
@@ -442,7 +448,7 @@ impl WqCore {
         Ok(())
     }
 
-    /// The calling thread's identity as an issuer on this queue.
+    /// Returns the calling thread's identity as an issuer on this queue.
     #[inline]
     pub(crate) fn issuer(&self) -> Issuer {
         Issuer {
@@ -452,16 +458,17 @@ impl WqCore {
         }
     }
 
-    /// Whether threads that spawn its items and join them at once may have caller slots.
+    /// Whether a thread may have a caller slot, if it spawns items and joins each at once.
     #[inline]
     pub(crate) fn waiters_run(&self) -> bool {
         self.kind == WorkqueueKind::Unbound && !self.flags.workers_only && !self.flags.highpri
     }
 
-    /// Queues a new item whose only handle the caller has. `note` is called unless it waits in a caller slot.
+    /// Queues a new item whose only handle the caller has. `note` is not called if the item is put
+    /// into a caller slot.
     #[inline]
     pub(crate) fn spawn(&self, item: Pending, note: impl FnOnce()) -> Result<(), Refused> {
-        // With tracing, every instance takes the path that reports all events.
+        // With tracing, every item takes the path that reports all events.
         if !self.waiters_run() || probe::events_wanted() {
             note();
             return self.queue(None, item);

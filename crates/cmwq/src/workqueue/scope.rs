@@ -18,10 +18,12 @@ use std::panic::resume_unwind;
 /// that borrow what outlives the call, as [`std::thread::scope`] allows with threads; the call
 /// returns when all of them have ended.
 ///
-/// The calling thread runs items of the scope that no worker has begun (caller-runs join), instead of sleeping. On a worker the wait counts
-/// as blocking, so scopes nest: an item may open another scope, on any queue whose `max_active` has credits for the items that it waits
-/// for. An item of the scope that can begin only when the item ends which has opened the scope (both of one ordered queue, or the limit is
-/// used up by items that the calling thread runs) is dropped without running, and that is an error.
+/// While the calling thread waits, it runs items of the scope that no worker has begun (caller-runs
+/// join) instead of sleeping. On a worker the wait counts as blocking. So scopes nest: an item may
+/// open another scope, on any queue whose `max_active` has room for the items that it waits for.
+/// Some items of a scope can begin only when the item that has opened the scope ends: both belong
+/// to one ordered queue, or items that the calling thread runs use up the limit. Such an item of
+/// the scope is dropped without running, and that is an error.
 ///
 /// ```
 /// # let queue = cmwq::Workqueue::builder("doc").build()?;
@@ -36,8 +38,9 @@ use std::panic::resume_unwind;
 /// ```
 ///
 /// # Panics
-/// If `f` or an item panics, after all items have ended: with the payload of `f`, or else of one of the items. If the queue refused an item,
-/// since it is draining or belongs to the parent of a fork, or if an item [waited for the caller's own end](JoinError::OwnItem).
+/// Panics if `f` or an item panics, after all items have ended, with the payload of `f` or else of
+/// one of the items. Also panics if the queue refused an item, because it is draining or belongs to
+/// the parent of a fork, or if an item [waited for the caller's own end](JoinError::OwnItem).
 pub fn scope<'env, F, R>(queue: &'env Workqueue, f: F) -> R
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
@@ -45,7 +48,8 @@ where
     run_scope(queue, true, f)
 }
 
-/// As [`scope`]. Without `all`, no item is needed that the queue refuses, or that no worker has begun when `f` ends.
+/// Runs a scope as [`scope`] does. Without `all` it is no error if the queue refuses an item, and
+/// items that no worker has begun when `f` ends are aborted.
 fn run_scope<'env, F, R>(queue: &'env Workqueue, all: bool, f: F) -> R
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
@@ -57,12 +61,13 @@ where
         env: PhantomData,
     };
     let result = foreign::run(|| f(&scope));
-    // In any case: items borrow from here.
+    // The items are joined in any case, because they borrow from here.
     let panicked = scope.join_all(all);
     match (result, panicked) {
         (Ok(result), None) => result,
         (Ok(result), Some(payload)) => {
-            // Not dropped while the panic unwinds: a second panic would end the process.
+            // The result is not dropped while the panic unwinds, because a second panic would end
+            // the process.
             dispose(result);
             resume_unwind(payload)
         }
@@ -88,7 +93,7 @@ where
 pub struct Scope<'scope, 'env: 'scope> {
     queue: &'env Workqueue,
     handles: Mutex<Vec<JoinHandle<()>>>,
-    /// Invariant in both lifetimes, as the standard library's.
+    /// Makes the type invariant in both lifetimes, as in the standard library.
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
@@ -105,19 +110,21 @@ impl<'scope> Scope<'scope, '_> {
     /// ```
     #[track_caller]
     pub fn spawn<F: FnOnce() + Send + 'scope>(&'scope self, func: F) {
-        // The scope has the handle before the queue has the item: whatever happens then, the item is waited for.
+        // The scope gets the handle before the queue gets the item. So the scope waits for the
+        // item, whatever happens after that.
         let hold = |handle| self.handles.lock().push(handle);
-        // SAFETY: `scope` joins the handle before it returns or unwinds, and values that live for 'scope exist until then. The handle is
-        // never given away.
+        // SAFETY: `scope` joins the handle before it returns or unwinds, and values that live for
+        // 'scope exist until then. The handle is never given away.
         unsafe { self.queue.spawn_within(func, hold) };
     }
 
-    /// Waits for all items, including those that items spawn meanwhile; does not unwind. Returns the payload of the first panic that it found.
+    /// Waits for all items, including those that items spawn meanwhile. It does not unwind. Returns
+    /// the payload of the first panic that it found.
     fn join_all(&self, all: bool) -> Option<Box<dyn Any + Send>> {
         let mut panicked = None;
         let mut waiter = Waiter::default();
         loop {
-            // The newest first: workers reach it last.
+            // The newest item comes first, since it is the one that workers reach last.
             let Some(handle) = self.handles.lock().pop() else {
                 return panicked;
             };
@@ -135,8 +142,9 @@ impl<'scope> Scope<'scope, '_> {
                 panicked = Some(failed);
                 continue;
             }
-            // Now, since an item of the scope may wait for what its destructor does. And the destructor may wait for the item that this thread
-            // has run last.
+            // The payload is dropped now, since an item of the scope may wait for something that
+            // its destructor does. The item that this thread ran last is completed before, since
+            // the destructor may wait for that item.
             waiter.settle();
             dispose(failed);
         }
@@ -161,10 +169,10 @@ impl std::fmt::Debug for Scope<'_, '_> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunks {
-    /// The smallest chunk; only the last may be smaller. At least 1.
+    /// The smallest length of a chunk, at least 1. Only the last chunk may be smaller.
     pub min_chunk: usize,
-    /// The most threads that work on the range at the same time, including the calling one; at most [`WQ_MAX_ACTIVE`]. 0: as many as the
-    /// machine has CPUs that the process may use.
+    /// How many threads, including the calling one, may work on the range at the same time; at most
+    /// [`WQ_MAX_ACTIVE`]. 0 stands for the number of CPUs that the process may use.
     pub max_threads: usize,
 }
 
@@ -177,7 +185,7 @@ impl Default for Chunks {
     }
 }
 
-/// A range from which threads take chunks.
+/// A range from which several threads take chunks.
 struct Taker {
     next: AtomicUsize,
     end: usize,
@@ -186,7 +194,8 @@ struct Taker {
 }
 
 impl Taker {
-    /// The next chunk: a share of the rest, so that all threads end at about the same time.
+    /// Takes the next chunk. It is a share of what is left of the range, so that all threads end at
+    /// about the same time.
     fn take(&self) -> Option<Range<usize>> {
         let mut start = self.next.load(Ordering::Relaxed);
         loop {
@@ -196,7 +205,8 @@ impl Taker {
             }
             let share = left / (4 * self.threads);
             let end = start + share.max(self.min_chunk).min(left);
-            // Relaxed: it only hands out numbers. The thread that joins the items sees what the chunks did.
+            // Relaxed is enough, because this only hands out numbers. The thread that joins the
+            // items sees what the chunks did.
             let taken =
                 self.next
                     .compare_exchange_weak(start, end, Ordering::Relaxed, Ordering::Relaxed);
@@ -209,8 +219,9 @@ impl Taker {
 }
 
 impl Workqueue {
-    /// A parallel loop: calls `f` for chunks that make up `range`, on the calling thread and on workers near it, and returns when all
-    /// chunks are done. The chunks are large at first and smaller towards the end. Like the kernel's multithreaded padata jobs.
+    /// A parallel loop: calls `f` for chunks that make up `range`, on the calling thread and on
+    /// workers near it, and returns when all chunks are done. The chunks are large at first and
+    /// smaller towards the end. The kernel has the same in its multithreaded padata jobs.
     ///
     /// ```
     /// # use cmwq::Chunks;
@@ -226,7 +237,8 @@ impl Workqueue {
     /// ```
     ///
     /// # Panics
-    /// As [`scope`]; but if the queue takes no items, the calling thread works on the whole range.
+    /// Panics as [`scope`] does. But if the queue accepts no items, the calling thread works on the
+    /// whole range.
     #[track_caller]
     pub fn for_each_chunk<F>(&self, range: Range<usize>, chunks: Chunks, f: F)
     where
@@ -253,7 +265,7 @@ impl Workqueue {
         if threads == 1 {
             return work();
         }
-        // The calling thread does the share of a refused item.
+        // If an item is refused, the calling thread does its share.
         run_scope(self, false, |s| {
             for _ in 1..threads {
                 s.spawn(work);

@@ -1,4 +1,5 @@
-//! The process's shared workqueues, for work that needs no workqueue of its own, and functions on top of them.
+//! The workqueues that all code of the process shares, for work that needs no workqueue of its own,
+//! and functions that use them.
 
 use super::builder::WorkqueueBuilder;
 use super::parts::attrs::WQ_MAX_ACTIVE;
@@ -44,20 +45,22 @@ pub enum SystemWorkqueue {
     Freezable,
     /// `events_power_efficient`: per-CPU, or unbound on an engine that saves power.
     PowerEfficient,
-    /// `events_freezable_pwr_efficient`: both.
+    /// `events_freezable_pwr_efficient`: freezable and power efficient.
     FreezablePowerEfficient,
     /// `events_bh`: BH.
     Bh,
     /// `events_bh_highpri`: BH, high priority.
     BhHighpri,
-    /// `events`: the kernel's deprecated `system_wq`, for code that still names it. A queue of its own, separate from
-    /// [`PerCpu`](SystemWorkqueue::PerCpu). The first item queued on it causes a warning.
+    /// `events`: the kernel's deprecated `system_wq`, for code that still names it. It is a queue
+    /// of its own, separate from [`PerCpu`](SystemWorkqueue::PerCpu). The first item that is queued
+    /// on it causes a warning.
     DeprecatedWq,
-    /// `events_unbound`: the kernel's deprecated `system_unbound_wq`. Likewise separate from [`Dfl`](SystemWorkqueue::Dfl).
+    /// `events_unbound`: the kernel's deprecated `system_unbound_wq`. It is a queue of its own as
+    /// well, separate from [`Dfl`](SystemWorkqueue::Dfl), and warns in the same way.
     DeprecatedUnboundWq,
 }
 
-/// The queues that exist.
+/// The system workqueues that were made.
 struct Queues {
     /// The fork generation of the process that made them.
     born: u32,
@@ -68,7 +71,7 @@ static QUEUES: ProcessMutex<Option<Queues>> =
     ProcessMutex::new(ProcessLock::SystemQueues, None, || QUEUES.hold());
 
 impl SystemWorkqueue {
-    /// All system workqueues but the deprecated ones.
+    /// All system workqueues except the deprecated ones.
     pub const ALL: [SystemWorkqueue; 10] = [
         SystemWorkqueue::PerCpu,
         SystemWorkqueue::Highpri,
@@ -126,8 +129,9 @@ impl SystemWorkqueue {
         }
     }
 
-    /// Whether waiting for the whole queue causes a warning, as in the kernel: not for BH items, which are short, nor for the deprecated
-    /// ones, which programs have always waited for.
+    /// Whether waiting for the whole queue causes a warning. As in the kernel it does not on BH
+    /// queues, whose items are short, nor on the deprecated ones, for which programs have always
+    /// waited.
     fn warns_of_flushes(self) -> bool {
         !matches!(
             self,
@@ -148,15 +152,16 @@ impl SystemWorkqueue {
     /// ```
     ///
     /// # Errors
-    /// What [`WorkqueueBuilder::build`] returns, at the first call.
+    /// Those of [`WorkqueueBuilder::build`], at the first call.
     pub fn get(self) -> Result<SystemQueue, Error> {
-        // Before the lock: building an engine may warn, and the warning handler may call this function.
+        // The engine is built before the lock is taken, because that may warn, and the warning
+        // handler may call this function.
         Engine::global()?;
         let mut queues = QUEUES.lock();
         let born = fork::generation();
         let queues = match &mut *queues {
             Some(own) if own.born == born => own,
-            // A fork's child leaves the parent's queues alone.
+            // The queues belong to the parent of this fork, so they are left as they are.
             inherited => {
                 std::mem::forget(inherited.take());
                 inherited.insert(Queues {
@@ -194,7 +199,8 @@ pub struct SystemQueue {
 }
 
 impl SystemQueue {
-    /// Waits for everything that any code has queued. Warns once that this is risky: another item may wait for the caller.
+    /// Waits for everything that any code has queued on this workqueue. It warns once that this is
+    /// risky: an item of other code may wait for the caller.
     ///
     /// ```
     /// let queue = cmwq::SystemWorkqueue::Dfl.get()?;
@@ -239,7 +245,8 @@ impl Deref for SystemQueue {
 /// ```
 ///
 /// # Errors
-/// [`Error::NoSuchCpu`]; what [`SystemWorkqueue::get`] returns. A panic of `func` is the inner error.
+/// [`Error::NoSuchCpu`], and those of [`SystemWorkqueue::get`]. A panic of `func` is the inner
+/// error.
 #[track_caller]
 pub fn run_on_cpu<F, T>(cpu: usize, func: F) -> Result<Result<T, JoinError>, Error>
 where
@@ -258,7 +265,7 @@ where
 /// ```
 ///
 /// # Errors
-/// What [`SystemWorkqueue::get`] returns. The first panic of `func` is the inner error.
+/// Those of [`SystemWorkqueue::get`]. The first panic of `func` is the inner error.
 #[track_caller]
 pub fn run_on_each_cpu<F>(func: F) -> Result<Result<(), JoinError>, Error>
 where

@@ -17,9 +17,10 @@ use std::sync::Arc;
 /// Maps the CPU numbers of the topology to those of the real machine. They are the same unless the topology was injected: then its CPUs are spread
 /// over the real ones in blocks, and neighbours stay neighbours.
 struct CpuMap {
-    /// Indexed by CPU of the topology.
+    /// The real CPU behind each CPU of the topology, if it has one.
     real: Vec<Option<usize>>,
-    /// Indexed by real CPU: the first CPU of the topology that it stands for. `None`: the numbers are the same.
+    /// For each real CPU, the first CPU of the topology that it stands for. `None`: the numbers are
+    /// the same.
     back: Option<Vec<Option<usize>>>,
 }
 
@@ -36,7 +37,8 @@ impl CpuMap {
         let total = topology.cpus().len();
         let mut back = vec![None; usable.last().map_or(0, |last| last + 1)];
         for (index, cpu) in topology.cpus().iter().enumerate() {
-            // Fewer CPUs than real ones: one each. More: equal blocks.
+            // If the topology has fewer CPUs than the machine, each gets a real CPU of its own.
+            // Otherwise each real CPU gets an equal block of them.
             let at = if total <= usable.len() {
                 index
             } else {
@@ -71,31 +73,35 @@ impl CpuMap {
 }
 
 /// The CPUs as they are now.
-// All issuers read it, and it is hardly ever written: no written data may share its cache lines.
+// Every issuer reads this, and it is hardly ever written. Data that is written often must not share
+// its cache lines.
 #[repr(align(128))]
 pub(crate) struct Cpus {
     pub(crate) set: Set,
     map: CpuMap,
     /// CPUs of the topology that may be used.
     usable: CpuSet,
-    /// Where unbound items may run: the requested mask as far as it is usable, or all usable CPUs.
+    /// Where unbound items may run: the usable CPUs of the requested mask, or all usable CPUs if
+    /// the requested mask has none.
     unbound: CpuSet,
     cursors: Arc<Cursors>,
 }
 
-/// What was set by the system and by the program; all else follows from it.
+/// The settings of the system and of the program. All other fields of [`Cpus`] are computed from
+/// them.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Set {
     /// CPUs of the machine that the process may use.
     pub(crate) real: CpuSet,
     /// The unbound mask as it was requested.
     pub(crate) requested: CpuSet,
-    /// Unbound items that name no CPU go round all CPUs.
+    /// Whether unbound items that name no CPU are sent to all CPUs in turn.
     pub(crate) force_round_robin: bool,
 }
 
-/// Round-robin cursors of unbound items that are queued from CPUs where they may not run. Indexed by the CPU of the issuer: the CPU that its last
-/// item went to, at first the same CPU.
+/// The round-robin cursors of unbound items that are queued from CPUs where they may not run. There
+/// is one for each CPU of an issuer. It holds the CPU to which the last such item went; at first it
+/// holds the issuer's own CPU.
 struct Cursors(Box<[CachePadded<AtomicUsize>]>);
 
 impl Cursors {
@@ -107,7 +113,8 @@ impl Cursors {
         )
     }
 
-    /// The next CPU of `cpus` for an item queued from `here`. `None`: `cpus` is empty.
+    /// Returns the next CPU of `cpus` for an item that is queued from `here`, or `None` if `cpus`
+    /// is empty.
     fn next(&self, here: usize, cpus: &CpuSet) -> Option<usize> {
         let next = |last| cpus.next_after(last).or_else(|| cpus.first());
         // A CPU that the topology does not know shares the cursor of another.
@@ -144,7 +151,8 @@ impl Cpus {
         }
     }
 
-    /// These settings, changed by the caller.
+    /// Returns the CPUs that follow from `set`, with the topology's mapping and cursors of this
+    /// value.
     pub(crate) fn with(&self, topology: &Topology, set: Set) -> Cpus {
         Cpus::with_cursors(topology, set, self.cursors.clone())
     }
@@ -163,7 +171,8 @@ impl Cpus {
         &self.usable
     }
 
-    /// Where the workers of a pool run, and how many at a time. If a pool's CPU may not be used, its workers run on the unbound CPUs.
+    /// Returns where the workers of a pool run, and how many of them may run at a time. If a pool's
+    /// CPU may not be used, its workers run on the unbound CPUs.
     pub(crate) fn binding(&self, key: &PoolKey) -> Binding {
         let cpus = match key.kind {
             PoolFor::PerCpu(cpu) | PoolFor::Bh(cpu) if !self.usable.contains(cpu) => &self.unbound,
@@ -189,8 +198,9 @@ impl Cpus {
         self.map.binding(&self.unbound)
     }
 
-    /// The CPU that an issuer on `real` queues from if it names none. `bound`: any CPU will do; otherwise an issuer on a CPU where unbound items may
-    /// not run spreads its items over the unbound mask.
+    /// Returns the CPU that an issuer on the real CPU `real` queues from if it names none. With
+    /// `bound` any CPU is allowed. Without it, an issuer on a CPU where unbound items may not run
+    /// spreads its items over the unbound mask.
     #[inline]
     pub(crate) fn issuing(&self, real: usize, bound: bool) -> usize {
         let here = self.standing(real);
@@ -204,7 +214,8 @@ impl Cpus {
         }
     }
 
-    /// Whether unbound items of the calling thread, on `real`, stay on its CPU; if not, the next one may go elsewhere.
+    /// Whether unbound items that a thread on the real CPU `real` queues stay on the CPU of that
+    /// thread. If not, each item may go to another CPU.
     #[inline]
     pub(crate) fn stays(&self, real: usize) -> bool {
         self.standing(real).is_some_and(|here| self.stays_at(here))
@@ -215,7 +226,8 @@ impl Cpus {
         self.unbound.contains(here) && !self.set.force_round_robin
     }
 
-    /// The CPU that the calling thread, on `real`, is on or has declared. `None`: the topology does not know it.
+    /// Returns the CPU that the calling thread has declared, or else the one that it is on
+    /// (`real`). `None`: the topology does not have that CPU.
     #[inline]
     pub(crate) fn standing(&self, real: usize) -> Option<usize> {
         match declared() {
@@ -225,32 +237,33 @@ impl Cpus {
     }
 }
 
-/// Whether any thread has ever declared a CPU: reading a thread-local is expensive in a shared library.
+/// Whether any thread has ever declared a CPU. Reading this is cheap, while reading a thread-local
+/// variable in a shared library is expensive.
 static ANY_DECLARED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// The CPU that this thread has declared, plus one; 0: none.
+    /// The CPU that this thread has declared, plus one. 0: it has declared none.
     static DECLARED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Sets the declaration of the calling thread, and returns the one before.
+/// Sets what the calling thread declares, and returns what it had declared before.
 pub(crate) fn declare(declared: usize) -> usize {
     ANY_DECLARED.store(true, Ordering::Relaxed);
     DECLARED.replace(declared)
 }
 
-/// What the calling thread has declared, for comparing only.
+/// Returns what the calling thread has declared, in a form that is good for comparing only.
 #[inline]
 pub(crate) fn declared() -> usize {
-    // Relaxed: a thread that has declared a CPU has set the flag itself.
+    // Relaxed is enough: a thread that has declared a CPU has set the flag itself.
     match ANY_DECLARED.load(Ordering::Relaxed) {
         true => declared_by_this_thread(),
         false => 0,
     }
 }
 
-// A function of its own: the compiler considers finding a thread's local memory cheap, and would
-// otherwise do it before it is known whether it is needed.
+// This is a function of its own, because the compiler considers finding a thread's local memory
+// cheap. Inlined, it would do that before it is known whether the value is needed.
 #[cold]
 #[inline(never)]
 fn declared_by_this_thread() -> usize {

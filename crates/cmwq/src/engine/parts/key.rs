@@ -10,7 +10,8 @@ pub(crate) struct PoolKey {
     pub(crate) nice: i32,
     /// Where the workers run.
     pub(crate) pod: CpuSet,
-    /// The queue's whole effective mask; `None` for strict pools and those of one CPU.
+    /// The whole effective mask of the queue. It is `None` for pools whose workers never steal from
+    /// others (strict pools) and for pools of one CPU.
     pub(crate) effective: Option<CpuSet>,
     /// The program's settings of the worker threads.
     pub(crate) threads: Option<WorkerThreads>,

@@ -9,7 +9,8 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
-/// The quota is read again when it is older than this, in ns. While the process works the engine checks every 0.4 s.
+/// A quota that was read longer ago than this, in ns, is read again. The engine asks every 0.4 s
+/// while the process works.
 pub(crate) const REREAD_NS: u64 = 700_000_000;
 
 /// Says how many workers of an engine may run at once, over all its pools.
@@ -28,8 +29,10 @@ pub(crate) const REREAD_NS: u64 = 700_000_000;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CpuLimit {
-    /// The tightest CPU quota of the process's cgroup and those above it, rounded up to whole CPUs. It is read again about once a second while the
-    /// process works. No limit if there is no quota, or if it is not below the CPUs that the process may use.
+    /// The smallest CPU quota of the process's cgroup and the groups above it, rounded up to whole
+    /// CPUs. The engine reads it again about once a second while the process works. There is no
+    /// limit if there is no quota, or if the quota is not below the number of CPUs that the process
+    /// may use.
     #[default]
     Auto,
     /// No limit, whatever the quota.
@@ -72,10 +75,11 @@ impl FromStr for CpuLimit {
 pub(crate) struct Limit {
     pub(in crate::engine) setting: CpuLimit,
     followed: FollowedQuota,
-    /// As read at `read_ns`.
+    /// The quota that was read at the time `read_ns`.
     quota: Option<GroupLimit>,
     pub(in crate::engine) read_ns: u64,
-    /// How long the process had been throttled then, in us, summed over CPUs, if the system tells.
+    /// For how long the process had been throttled at that time, in us, summed over its CPUs.
+    /// `None`: the system does not tell.
     throttled_us: Option<u64>,
 }
 
@@ -103,7 +107,8 @@ impl Limit {
         }
     }
 
-    /// If the files cannot be opened now, the quota stays as it was.
+    /// Takes over a quota that was read. If the files could not be opened, the quota stays as it
+    /// was.
     fn note(&mut self, opened: bool, quota: &CpuQuota) {
         if opened {
             self.quota = quota.limit().cloned();
@@ -111,7 +116,7 @@ impl Limit {
         }
     }
 
-    /// How many workers may run if the process may use `cpus` CPUs.
+    /// Returns how many workers may run if the process may use `cpus` CPUs.
     pub(crate) fn workers(&self, cpus: usize) -> Option<u32> {
         match self.setting {
             CpuLimit::Auto => {
@@ -123,7 +128,7 @@ impl Limit {
         }
     }
 
-    /// Whether there is less CPU time than `cpus` CPUs have, if only by a part of a CPU.
+    /// Whether the quota is less CPU time than `cpus` CPUs have, if only by a fraction of a CPU.
     fn is_below(&self, cpus: usize) -> bool {
         match self.setting {
             CpuLimit::Auto => self
@@ -135,7 +140,7 @@ impl Limit {
         }
     }
 
-    /// The CPU time that the process may use if that is less than `cpus` CPUs have.
+    /// Returns the CPU time that the process may use, if that is less than `cpus` CPUs have.
     pub(in crate::engine) fn share(&self, cpus: usize) -> Option<Share> {
         let quota = self.quota.as_ref().filter(|_| self.is_below(cpus))?;
         Some(Share {
@@ -144,8 +149,8 @@ impl Limit {
         })
     }
 
-    /// Reads the quota again. For how long the process was throttled since the last reading, and how long ago that was, both in us; if the system
-    /// tells.
+    /// Reads the quota again. Returns for how long the process was throttled since the last
+    /// reading, and how long ago that reading was, both in us. `None`: the system does not tell.
     pub(in crate::engine) fn read_again(&mut self) -> Option<(u64, u64)> {
         let (before_ns, before_us) = (self.read_ns, self.throttled_us);
         self.read();
@@ -155,13 +160,14 @@ impl Limit {
         ))
     }
 
-    /// `None` also if the process is in another group now that was throttled for a shorter time.
+    /// Returns how much longer the process has been throttled than `before_us`. `None`: the system
+    /// does not tell, or the process has moved to a group that was throttled for a shorter time.
     fn throttled_since(&self, before_us: Option<u64>) -> Option<u64> {
         self.throttled_us?.checked_sub(before_us?)
     }
 }
 
-/// The process, or the system, has no file descriptor left.
+/// Whether opening a file fails because the process, or the system, has no file descriptor left.
 fn out_of_files() -> bool {
     const NONE_LEFT: [Option<i32>; 2] = [Some(libc::EMFILE), Some(libc::ENFILE)];
     let opened = std::fs::File::open("/");
@@ -199,7 +205,7 @@ mod tests {
 
     #[test]
     fn for_how_long_the_process_was_throttled_shows_from_one_reading_to_the_next() {
-        // A tree of system files without /proc.
+        // The test makes a tree of system files, which has no /proc.
         let root = std::env::temp_dir().join(format!("cmwq-limit-{}", std::process::id()));
         let group = root.join("sys/fs/cgroup");
         std::fs::create_dir_all(&group).unwrap();
@@ -214,7 +220,7 @@ mod tests {
         let stat = |us| format!("nr_periods 9\nnr_throttled 5\nthrottled_usec {us}\n");
         let found = [3, 3, 40, 40, 7].map(|us| read(&stat(us)));
         assert_eq!(found, [None, Some(0), Some(37), Some(0), None]);
-        // Version 1 counts ns.
+        // The files of cgroup version 1 count in ns.
         let v1 = |ns| format!("nr_periods 9\nnr_throttled 5\nthrottled_time {ns}\n");
         assert_eq!(read(&v1(9_000)), Some(2));
         assert_eq!(read("usage_usec 7\n"), None, "the system does not tell");

@@ -7,7 +7,8 @@ use crate::sys::fork::{self, ProcessLock, Side};
 use crate::sys::sync::Mutex;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// More would only cost memory: CPUs beyond this share epoch pins.
+/// The largest number of epoch pins; CPUs beyond it share pins, since more would only cost memory. A
+/// pin is a mark by which a reader delays the freeing of what it reads.
 const MAX_READERS: usize = 1024;
 
 /// The process's epoch pins, one per CPU.
@@ -15,7 +16,9 @@ pub(crate) fn epochs() -> &'static Epochs {
     static EPOCHS: OnceLock<Epochs> = OnceLock::new();
     #[cold]
     fn initialise() -> &'static Epochs {
-        // Before it is made: a thread that forks meanwhile has to wait for that, or its child would for ever.
+        // The lock is taken before the pins are made. A thread that forks meanwhile has to wait for
+        // it; otherwise the pins would stay half made in the child, where a thread that needs them
+        // would wait for ever.
         fork::hold_during_forks(ProcessLock::Epochs, || {
             let readers = epochs().hold_during_fork();
             Box::new(|side| {
@@ -25,17 +28,20 @@ pub(crate) fn epochs() -> &'static Epochs {
                 }
             })
         });
-        // All CPUs that exist, not only the usable ones: pins are found by CPU number.
+        // There is a pin for every CPU that exists, and not only for the usable ones, because pins
+        // are found by CPU number.
         EPOCHS.get_or_init(|| Epochs::new(cpu::configured().min(MAX_READERS)))
     }
     EPOCHS.get().unwrap_or_else(initialise)
 }
 
-/// All pools of the process by number, so that an issuer finds the pool on which an item was last queued. A pinned reader writes nothing that other
-/// threads read. Writers copy the table.
+/// All pools of the process by number, so that an issuer finds the pool on which an item was last
+/// queued. A reader that has pinned the epoch writes nothing that other threads read. A writer
+/// copies the table and replaces it.
 pub(crate) struct Registry {
     table: Shared<Vec<Option<Arc<Pool>>>>,
-    /// Numbers of pools that were taken out, with those pools. Number 0 is never given out: it means "no pool".
+    /// The numbers of pools that were taken out, each with its pool. The number 0 is never given
+    /// out, because it means "no pool".
     free: Mutex<Vec<(u32, Weak<Pool>)>>,
 }
 
@@ -44,7 +50,7 @@ impl Registry {
         static REGISTRY: OnceLock<Registry> = OnceLock::new();
         #[cold]
         fn initialise() -> &'static Registry {
-            // In this order: as for the epochs.
+            // The lock is taken first, for the same reason as in [`epochs`].
             fork::hold_during_forks(ProcessLock::Registry, || {
                 let free = Registry::process().free.lock();
                 Box::new(|_| drop(free))
@@ -57,7 +63,7 @@ impl Registry {
         REGISTRY.get().unwrap_or_else(initialise)
     }
 
-    /// The pool with this number, valid while the epoch is pinned.
+    /// Returns the pool with this number. The reference is valid while the epoch is pinned.
     pub(crate) fn find<'g>(&self, id: u32, pin: &'g EpochPin<'_>) -> Option<&'g Arc<Pool>> {
         self.table.load(pin).get(id as usize)?.as_ref()
     }
@@ -77,8 +83,10 @@ impl Registry {
         pool
     }
 
-    /// Takes a pool out. Its number is used again once no thread has the pool: a canceller that has found it by the number would take an item of
-    /// the next one off its lists, under the wrong lock. An issuer whose item still names it finds the next one, which does not run the item.
+    /// Takes a pool out. Its number is used again only when no thread has a reference to the pool
+    /// any more. Otherwise a thread that cancels an item, and has found the old pool by the number,
+    /// could remove an item of the next pool from its list under the old pool's lock. An issuer
+    /// whose item still carries the number finds the next pool, which does not run the item.
     pub(crate) fn remove(&self, pool: &Arc<Pool>) {
         let mut free = self.free.lock();
         let mut table = self.copy();
@@ -87,7 +95,8 @@ impl Registry {
         free.push((pool.id, Arc::downgrade(pool)));
     }
 
-    /// A copy of the table. The caller holds `free`'s lock, so no other thread replaces the table meanwhile.
+    /// Returns a copy of the table. The caller holds the lock of `free`, so no other thread
+    /// replaces the table meanwhile.
     fn copy(&self) -> Vec<Option<Arc<Pool>>> {
         let pin = epochs().pin(0);
         self.table.load(&pin).clone()

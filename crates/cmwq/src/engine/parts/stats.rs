@@ -36,9 +36,10 @@ pub struct EngineStats {
     pub panics: u64,
     /// Workers that the monitor found blocked without a declaration.
     pub blocked_seen: u64,
-    /// Items of per-CPU workqueues that were CPU hogs.
+    /// Items of per-CPU workqueues that used the CPU for longer than the
+    /// [threshold](crate::Engine::cpu_intensive_threshold).
     pub cpu_intensive: u64,
-    /// Times another worker took over because an item blocked.
+    /// How often another worker took over because an item blocked.
     pub cm_wakeups: u64,
     /// Calls for a rescuer.
     pub mayday: u64,
@@ -46,16 +47,17 @@ pub struct EngineStats {
     pub rescued: u64,
     /// Items run by threads that waited for them.
     pub waiter_runs: u64,
-    /// Times that a pod took credits from, or gave them back to, the store that it shares with others.
+    /// How often a pod took credits (each lets one item be active) from the store that it shares
+    /// with other pods, or gave them back.
     pub limit_visits: u64,
-    /// Times that a thread had to wait for a pool's lock.
+    /// How often a thread had to wait for a pool's lock.
     pub lock_waits: u64,
     /// CPU time of items, in ns, as far as it was [accounted](crate::Engine::account_cpu_time).
     pub cpu_ns: u64,
 }
 
 impl EngineStats {
-    /// Adds what a pool has counted, and its pool workqueues.
+    /// Adds the counts of a pool and those of its pool workqueues.
     pub(crate) fn add(&mut self, (pool, queues): (PoolCounts, QueueStats)) {
         self.workers_created += pool.workers_created;
         self.create_failures += pool.create_failures;

@@ -1,12 +1,15 @@
 //! The watchdog: reports lists of waiting items that make no progress ([`WaitList`]), whatever the reason.
 //!
-//! Once per threshold the watchdog examines all pools. A list where something waits becomes a *suspect*. From then on there is a beat every eighth of
-//! a threshold. A suspect without progress for a whole threshold of beats is reported, with everything that is busy. So a stall is found after one to
-//! two thresholds. A beat that comes late counts as one that is on time: the process or the machine was stopped, suspended
-//! or throttled by its CPU quota, and that is no stall.
+//! Once per threshold the watchdog examines all pools. A list where something waits becomes a
+//! *suspect*. From then on the watchdog checks the suspects at every *beat*, eight times per
+//! threshold. It reports a suspect that has made no progress during a whole threshold of beats,
+//! together with everything that is busy. So it finds a stall after one to two thresholds. A beat
+//! that comes late counts as much time as one that is on time, because the process or the machine
+//! was then stopped, suspended or throttled by its CPU quota, which is no stall.
 //!
-//! A stall may abort the program, as in the kernel: after a number of reports, or when it lasts. Only stalled worklists count for that: items that
-//! wait because of `max_active` wait for the program itself.
+//! A stall may abort the program, as in the kernel: after a number of reports, or after a length of
+//! time. Only worklists that are stalled count for that. Items that wait because of `max_active`
+//! wait for the program itself, and do not count.
 
 use crate::pool::{Pool, Progress, WaitList, Waits};
 use crate::sys::atomic::Ordering;
@@ -24,7 +27,8 @@ const BEATS: u64 = 8;
 
 pub(crate) struct Watchdog {
     threshold_ns: AtomicU64,
-    /// The process is aborted at the report with this number, and at the report of a stall that has lasted for this long; 0: never.
+    /// The process is aborted at the report with this number, or at the report of a stall that has
+    /// lasted for this long. 0 means never.
     pub(in crate::engine) panic_on_stall: AtomicU32,
     pub(in crate::engine) panic_on_stall_ns: AtomicU64,
     state: Mutex<WatchdogState>,
@@ -35,7 +39,8 @@ pub(crate) struct Watchdog {
 #[derive(Default)]
 pub(in crate::engine) struct Reports {
     pub(in crate::engine) count: u32,
-    /// When to abort the process, if the report handler has not returned by then. `None`: not at all.
+    /// When the process is aborted if the report handler has not returned by then. `None`: it is
+    /// not aborted.
     pub(in crate::engine) aborts_at: Option<u64>,
 }
 
@@ -49,11 +54,11 @@ pub(in crate::engine) struct WatchdogState {
 /// A list where something waited when the watchdog examined it.
 pub(in crate::engine) struct StallSuspect {
     progress: Progress,
-    /// For how long it has made no progress, as far as the watchdog's checks show.
+    /// For how long the list has made no progress, as far as the watchdog's checks show.
     stalled_ns: u64,
 }
 
-/// A list without progress, and for how long.
+/// A list without progress, and for how long it has made none.
 pub(crate) type Stall = (WaitList, u64);
 
 impl Watchdog {
@@ -79,15 +84,17 @@ impl Watchdog {
         *self.state.lock() = WatchdogState::default();
     }
 
-    /// The service thread calls this at each beat; `waits`: all lists where something waited during `look`. Returns the lists to report, and the time of the next beat. `None`: there
-    /// is no threshold any more.
+    /// Performs a beat; the service thread calls it. `waits` are all lists where something waited
+    /// during `look`. Returns the lists to report, and the time of the next beat, or `None` if no
+    /// threshold is set any more.
     pub(in crate::engine) fn beat(
         &self,
         look: Range<u64>,
         waits: &HashMap<WaitList, Progress>,
     ) -> Option<(Vec<Stall>, u64)> {
         let mut state = self.state.lock();
-        // Under the lock: the thread that changes it from this value resets the state after this beat, whose next pass may be years away.
+        // The threshold is read under the lock. A thread that changes it takes the lock afterwards,
+        // and so resets the state after this beat, whose next beat may be years away.
         let threshold_ns = self.threshold_ns.load(Ordering::Relaxed);
         if threshold_ns == 0 {
             return None;
@@ -101,7 +108,8 @@ impl Watchdog {
         self.reports.lock().aborts_at
     }
 
-    /// Why the process is to be aborted, if it is. `reports`: the number of reports of stalled worklists, this one included.
+    /// Returns why the process has to be aborted, or `None` if it need not be. `reports` is the
+    /// number of reports of stalled worklists, this one included.
     pub(in crate::engine) fn verdict(&self, reports: u32, stalled: &[Stall]) -> Option<String> {
         let ready = stalled.iter().filter(|(list, _)| is_of_the_pool(*list));
         let longest = ready.map(|(_, ns)| *ns).max()?;
@@ -120,25 +128,29 @@ impl Watchdog {
     }
 }
 
-/// Whether the pool itself is stalled, and not the program by its own limit.
+/// Whether the pool itself is stalled. Otherwise items wait because of the program's own limit.
 pub(crate) fn is_of_the_pool(list: WaitList) -> bool {
     matches!(list, WaitList::Ready(_))
 }
 
 impl WatchdogState {
-    /// One beat. `waits`: all lists where something waited during `look`. Returns the lists to report.
+    /// Performs one beat. `waits` are all lists where something waited during `look`. Returns the
+    /// lists to report.
     fn beat(
         &mut self,
         look: Range<u64>,
         threshold_ns: u64,
         waits: &HashMap<WaitList, Progress>,
     ) -> Vec<Stall> {
-        // From the end of one look to the beginning of the next: what is seen at both has not moved between them for at least so long, even if
-        // the looking thread itself lost its CPU in either.
+        // This is the time from the end of one look to the beginning of the next. A list that looks
+        // the same in both has not moved for at least that long, even if the looking thread itself
+        // lost its CPU during either look.
         let elapsed = look.start.saturating_sub(self.last_beat_ns);
         self.last_beat_ns = look.end;
         let now_ns = look.end;
-        // Later than two beats: a thread that did not run itself cannot say that others did not. But where each comes late stalls are found too.
+        // A longer time than two beats counts as one beat: a thread that did not run itself cannot
+        // tell that others did not run. Up to two beats count in full, so that stalls are also
+        // found on a machine where each beat comes a little late.
         let beat = beat_ns(threshold_ns);
         let seen = if elapsed <= 2 * beat { elapsed } else { beat };
         let pass = now_ns >= self.next_pass_ns;
@@ -152,7 +164,7 @@ impl WatchdogState {
             }
             let before = suspect.stalled_ns / threshold_ns;
             suspect.stalled_ns += seen;
-            // Reported again after every further threshold.
+            // A stall that goes on is reported again after each further threshold.
             if suspect.stalled_ns / threshold_ns > before {
                 stalled.push((*list, suspect.stalled_ns));
             }
@@ -183,7 +195,7 @@ fn beat_ns(threshold_ns: u64) -> u64 {
     (threshold_ns / BEATS).max(1)
 }
 
-/// All lists where something waits, with their progress.
+/// Returns all lists where something waits, with their progress.
 pub(crate) fn progress_of(pools: &[Arc<Pool>]) -> HashMap<WaitList, Progress> {
     let waits = pools.iter().flat_map(|pool| pool.lock_accepting().waits());
     let waits: Vec<Waits> = waits.collect();
@@ -207,8 +219,9 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
     const THRESHOLD: u64 = 8 * SECOND;
 
-    /// The beats of a watchdog over one pool whose progress is `progress(seconds)`: they come when it asks for them, but not while
-    /// `stopped(seconds)`. Returns the seconds of the reports.
+    /// Runs the beats of a watchdog over one pool whose progress is `progress(seconds)`. The beats
+    /// come when the watchdog asks for them, except while `stopped(seconds)`. Returns the seconds
+    /// of the reports.
     fn reports(progress: impl Fn(u64) -> Option<u64>, stopped: impl Fn(u64) -> bool) -> Vec<u64> {
         let mut state = WatchdogState::default();
         let mut due = 0;
@@ -230,7 +243,7 @@ mod tests {
         reports
     }
 
-    /// The service thread examines the pools without the lock.
+    /// The service thread examines the pools without holding the watchdog's lock.
     #[test]
     fn a_threshold_that_changes_while_the_pools_are_examined_counts_from_then_on() {
         let waits = HashMap::from_iter([(WaitList::Ready(7), Progress::new(1, 0))]);
@@ -263,7 +276,8 @@ mod tests {
         }
     }
 
-    /// The thread that looks may lose its CPU before it has seen anything: what it sees then may have come only just now.
+    /// The thread that looks may lose its CPU before it has seen anything. What it sees after that
+    /// may have been queued only just before.
     #[test]
     fn the_time_of_a_look_does_not_count() {
         let mut state = WatchdogState::default();
@@ -295,7 +309,7 @@ mod tests {
 
     #[test]
     fn time_in_which_the_process_was_stopped_does_not_count() {
-        // Waiting since `begin`, and stopped for half a minute.
+        // The item has waited since `begin`, and the process was stopped for half a minute.
         for begin in 1..20 {
             for from in begin + 1..begin + 20 {
                 let stalls = |second| (begin..from + 50).contains(&second).then_some(1);
@@ -309,7 +323,8 @@ mod tests {
                 );
             }
         }
-        // Three seconds before and three after are no stall of eight.
+        // The pool made no progress for three seconds before and three after, which is no stall of
+        // eight seconds.
         let stalls = |second| (1..37).contains(&second).then_some(1);
         assert!(reports(stalls, |second| (4..34).contains(&second)).is_empty());
     }

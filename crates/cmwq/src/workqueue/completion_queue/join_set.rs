@@ -47,10 +47,10 @@ use std::time::Duration;
 pub struct JoinSet<T> {
     queue: Workqueue,
     done: CompletionQueue<T>,
-    /// Spawned and not joined.
+    /// How many closures were spawned and have not been joined.
     left: usize,
     next_token: u64,
-    /// Set: what was spawned under it and has not begun does not run.
+    /// When it is set, the closures that were spawned with this flag and have not begun do not run.
     aborted: Arc<AtomicBool>,
 }
 
@@ -98,7 +98,8 @@ impl<T: Send + 'static> JoinSet<T> {
         let item = self.done.fallible_item(token, run);
         let item = item.expect("the completion queue has no limit");
         self.done.inner.note_queue(&self.queue);
-        // The destructor of a closure that is refused may panic: then there is nothing to be joined.
+        // The destructor of a refused closure may panic. The panic leaves this function before
+        // `left` grows: there is nothing to join.
         if let Err(why) = self.queue.execute_named::<F, _>(item) {
             self.done.post_error(token, JoinError::Refused(why));
         }
@@ -133,10 +134,10 @@ impl<T: Send + 'static> JoinSet<T> {
         self.left == 0
     }
 
-    /// Polls for the result of the next closure to end; `None`: the set is empty. A poll leaves
-    /// nothing behind if it is dropped.
+    /// Polls for the result of the next closure that ends. `None`: the set is empty. A task may
+    /// stop polling at any time, and no result is lost.
     pub fn poll_join_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Completed<T>>> {
-        // In a fork's child no closure runs.
+        // In the child of a fork no closure runs, so none will end.
         if self.is_empty() || self.done.inner.is_inherited() {
             return Poll::Ready(None);
         }
@@ -191,8 +192,8 @@ impl<T: Send + 'static> JoinSet<T> {
         self.wait(|done, entry| done.wait(1, entry))
     }
 
-    /// Waits as [`wait_next`](Self::wait_next) does, for at most `timeout`. `None`: none has ended,
-    /// or the set is empty.
+    /// Waits as [`wait_next`](Self::wait_next) does, for at most `timeout`. `None`: no closure has
+    /// ended in that time, or the set is empty.
     ///
     /// ```
     /// # let queue = cmwq::Workqueue::builder("doc").build()?;

@@ -1,4 +1,5 @@
-//! Completion queues: items post their results, and a thread with its own event loop drains them. The protocol is in `COMPLETION_QUEUE.md`.
+//! Completion queues: items post their results to a queue, and a thread with an event loop of its
+//! own takes them from it. The protocol is described in `COMPLETION_QUEUE.md`.
 
 mod join_set;
 mod outlook;

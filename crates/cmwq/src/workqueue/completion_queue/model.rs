@@ -1,5 +1,5 @@
-//! Posting, arming and draining under the model checker: no entry is lost, no owner sleeps while there is one, and an owner sees what a
-//! poster did.
+//! Posting, arming and draining under the model checker. It shows that no entry is lost, that no
+//! owner sleeps while there is an entry, and that an owner sees what a poster did.
 
 use super::*;
 use crate::pool::model::{Touched, explore};
@@ -17,7 +17,8 @@ fn queue() -> Queue {
         .expect("a modelled bell")
 }
 
-/// Posts entries with these tokens; the poster touches each entry's value before, and the owner after.
+/// Posts entries with these tokens. The poster touches the value of each entry before it posts the
+/// entry, and the owner touches it after it has taken the entry.
 fn posting(queue: &Queue, tokens: std::ops::Range<u64>) -> thread::JoinHandle<()> {
     let poster = queue.poster();
     thread::spawn(move || {
@@ -98,7 +99,7 @@ fn two_owners_that_poll_get_one_entry_each() {
     explore(2, || {
         let queue = queue();
         let poster = posting(&queue, 0..2);
-        // Takes one entry, then is dropped.
+        // This owner takes one entry and is dropped.
         let other = queue.clone();
         let other = thread::spawn(move || poll_for(&other, 1, 1));
         let mut got = poll_for(&queue, 1, 1);
@@ -149,14 +150,15 @@ fn a_waiter_that_goes_away_leaves_the_mark_to_the_other() {
         let queue = queue();
         let poster = posting(&queue, 0..2);
         let other = queue.clone();
-        // As a thread whose timeout has passed.
+        // The other owner sleeps, and goes away without taking an entry, like a thread whose
+        // timeout has passed.
         let other = thread::spawn(move || other.sleep(None));
         let mut entries = Vec::new();
         while entries.len() < 2 {
             assert!(queue.wait(1, &mut entries) > 0);
         }
         assert_eq!(tokens(entries), [0, 1]);
-        // Whether the other owner sleeps or not.
+        // The post succeeds whether the other owner sleeps or not.
         assert!(queue.poster().post(2, Touched::new()).is_ok());
         other.join().unwrap();
         poster.join().unwrap();
@@ -179,12 +181,12 @@ fn an_owner_that_goes_away_loses_what_is_posted_and_nothing_else() {
         });
         drop(queue);
         posting.join().unwrap();
-        // The entries are dropped, in whatever state they were.
+        // All entries are dropped, whether they were taken, ready or only posted.
         assert_eq!(touched.map(|each| Arc::strong_count(&each)), [1, 1]);
     });
 }
 
-/// A task that awaits `count` entries, on an executor of one thread.
+/// Awaits `count` entries in a task, on an executor of one thread, and returns their tokens.
 fn await_entries(queue: &Queue, count: usize) -> Vec<u64> {
     struct Unpark(Parker);
     impl Wake for Unpark {
@@ -227,7 +229,7 @@ fn a_waiter_that_goes_away_leaves_the_mark_to_a_task() {
         let other = queue.clone();
         let other = thread::spawn(move || other.sleep(None));
         assert_eq!(await_entries(&queue, 2), [0, 1]);
-        // Whether the other owner sleeps or not.
+        // The post succeeds whether the other owner sleeps or not.
         assert!(queue.poster().post(2, Touched::new()).is_ok());
         other.join().unwrap();
         poster.join().unwrap();

@@ -1,4 +1,5 @@
-//! What an item that waits for an entry can expect: whether any will come before the item ends.
+//! What an item that waits for an entry can expect: whether an entry can come before the item
+//! itself ends.
 #![forbid(unsafe_code)]
 
 use super::queue::CompletionQueueState;
@@ -13,23 +14,24 @@ use std::cell::Cell;
 use std::sync::{Arc, Weak};
 
 thread_local! {
-    /// The queue of the item that the thread runs, by its address, and how many such items the thread runs, one inside the other.
+    /// The completion queue for which the thread runs items, by its address, and how many such
+    /// items it runs, one inside the other.
     static ITEMS_HERE: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
 }
 
 /// What an item that waits for an entry can expect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::workqueue) enum Outlook {
-    /// An entry may come, or what could post one is not known.
+    /// An entry may come, or the library does not know what could post one.
     Open,
-    /// As above, but the waiter has to check again now and then, because nothing wakes it when the
-    /// last thread that could post is gone.
+    /// An entry may come. But nothing wakes the waiter when the last thread that could post is
+    /// gone, so it has to check again now and then.
     MayChange,
-    /// Only items can still post that end after the caller.
+    /// Only items that end after the caller can still post.
     Never,
 }
 
-/// While it lives, the calling thread runs an item whose result is for that queue.
+/// While this value exists, the calling thread runs an item whose result goes to that queue.
 pub(in crate::workqueue) struct RunsHere {
     outer: (usize, usize),
 }
@@ -51,12 +53,13 @@ impl Drop for RunsHere {
 }
 
 impl<T> CompletionQueueState<T> {
-    /// Whether the calling thread runs items of this queue.
+    /// Whether the calling thread runs items whose results go to this queue.
     fn has_items_here(self: &Arc<Self>) -> bool {
         ITEMS_HERE.get().0 == Arc::as_ptr(self).addr()
     }
 
-    /// Whether an entry can come while the calling thread waits for it. It looks for one after this.
+    /// Returns whether an entry can come while the calling thread waits for it. The caller looks
+    /// for an entry after this call.
     pub(in crate::workqueue) fn outlook(self: &Arc<Self>) -> Outlook {
         if current_work().is_none() {
             return Outlook::Open;
@@ -72,7 +75,8 @@ impl<T> CompletionQueueState<T> {
         let items = Arc::strong_count(self) - one_owner;
         let only_here = has_items_here && items == ITEMS_HERE.get().1;
         let only_behind = items > 0 && standings.some_wait_for_caller && !standings.some_go_on;
-        // A poster that is gone has posted before.
+        // A poster posts before it is counted as gone. The fence makes the entries of posters that
+        // are gone visible.
         fence(Ordering::Acquire);
         match is_alone && (only_here || only_behind) {
             true => Outlook::Never,
@@ -80,7 +84,9 @@ impl<T> CompletionQueueState<T> {
         }
     }
 
-    /// How the items of all queues that items were submitted to stand to the calling thread's item.
+    /// Combines the [`Standing`] of all workqueues to which items were submitted: whether some of
+    /// their items wait for an item that the calling thread runs, and whether some go on without
+    /// it.
     fn standings(&self) -> Standing {
         let queues: Vec<_> = self
             .queues
@@ -95,7 +101,7 @@ impl<T> CompletionQueueState<T> {
         })
     }
 
-    /// An item is about to be submitted to that queue.
+    /// Notes that an item is about to be submitted to this workqueue.
     #[inline]
     pub(in crate::workqueue) fn note_queue(&self, queue: &Workqueue) {
         if self.last_queue.load(Ordering::Relaxed) != queue.core.serial {

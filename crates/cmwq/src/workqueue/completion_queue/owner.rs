@@ -52,18 +52,23 @@ mod awaiting;
 /// # }
 /// ```
 ///
-/// **System calls.** Posting makes none while the owner is awake or has not armed. The first post after an arming makes the eventfd
-/// readable; later posts make no call. Where the pool has a backlog, a worker signals a little later, and the owner finds several entries:
-/// after the time that an item queued now will wait, at most 500 µs; if all workers are in longer items by then, some milliseconds.
-/// Draining makes none but one read of the eventfd after it was readable.
+/// **System calls.** Posting makes no system call while the owner is awake or has not armed. The
+/// first post after an arming makes the eventfd readable; later posts make no call. If the pool has
+/// a backlog, a worker signals a little later, so that the owner finds several entries. It waits
+/// for about as long as an item that is queued now would wait for its start, at most 500 µs. If all
+/// workers are in longer items by then, it is some milliseconds. Draining makes no call, except for
+/// one read of the eventfd after it was readable.
 ///
-/// **Order.** Entries are drained in the order in which they were posted, which is that in which the items ended. An entry is posted before
-/// its item counts as ended: a flush that has returned finds all entries of the items that it waited for, but a drained entry may be of an
+/// **Order.** Entries are drained in the order in which they were posted, which is the order in
+/// which the items ended. An item posts its entry before it counts as ended. So a flush that has
+/// returned finds all entries of the items that it waited for, but a drained entry may belong to an
 /// item that is still about to end.
 ///
-/// **Owners.** A clone is another owner. Each entry goes to one owner, the oldest to the first that drains. A signal wakes all sleeping
-/// owners, since any of them may be slow. A woken owner should drain until there is nothing; otherwise other owners may sleep on although
-/// there are entries. When the last owner is dropped, so are the entries; submitted items run all the same, and their results are dropped.
+/// **Owners.** A clone is another owner. Each entry goes to one owner: the oldest entry to the
+/// owner that drains first. A signal wakes all sleeping owners, since any of them may be slow. A
+/// woken owner should drain until there is no entry left; otherwise other owners may sleep on
+/// although there are entries. When the last owner is dropped, the entries are dropped as well.
+/// Items that were submitted run all the same, and their results are dropped.
 ///
 /// **Fork.** In a child process an inherited queue is closed: it takes no posts and no items, and nothing is drained from it.
 ///
@@ -71,22 +76,24 @@ mod awaiting;
 /// entries is that of the items submitted and not drained.
 pub struct CompletionQueue<T> {
     pub(in crate::workqueue) inner: Arc<CompletionQueueState<T>>,
-    /// Closed with the last owner.
+    /// The eventfd, which is closed with the last owner.
     bell: Option<Arc<Bell>>,
     /// Whether this owner has armed and has not drained since.
     armed: AtomicBool,
-    /// Unique among the owners of all queues.
+    /// The number of this owner. No other owner of any queue has or had the same.
     number: u64,
 }
 
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// The spin budget of this thread for waits for an entry.
+    /// How long this thread spins for an entry before it sleeps, which follows from how its last
+    /// waits went.
     static SPIN_BUDGET: SpinBudget = const { SpinBudget::new() };
 }
 
-/// How long an item of the queue sleeps before it looks again whether another one can still post.
+/// How long an item that waits for an entry sleeps before it checks again whether another one can
+/// still post.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 impl<T> CompletionQueueBuilder<T> {
@@ -98,7 +105,8 @@ impl<T> CompletionQueueBuilder<T> {
     /// ```
     ///
     /// # Errors
-    /// The eventfd cannot be created. Only for a queue with an eventfd.
+    /// The error of the system if the eventfd cannot be created. A queue without an eventfd never
+    /// fails.
     pub fn build(self) -> io::Result<CompletionQueue<T>> {
         let bell = self.eventfd.then(Bell::new).transpose()?;
         let ringer = bell.as_ref().map(Bell::ringer);
@@ -116,7 +124,7 @@ impl<T> CompletionQueue<T> {
             inner,
             bell,
             armed: AtomicBool::new(false),
-            // Relaxed: only uniqueness matters.
+            // Relaxed is enough: the numbers only have to be unique.
             number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
         }
     }
@@ -176,9 +184,10 @@ impl<T> CompletionQueue<T> {
         self.inner.post_value(token, value)
     }
 
-    /// The eventfd, if the queue was [built](CompletionQueueBuilder::eventfd) with one. It is readable when there are entries and an owner
-    /// has [armed](Self::arm). It may be watched level-triggered or edge-triggered, and need not be read: [`drain`](Self::drain) does that.
-    /// It is closed with the last owner; a duplicate of the descriptor may be kept longer.
+    /// Returns the eventfd, if the queue was [built](CompletionQueueBuilder::eventfd) with one. It
+    /// is readable when there are entries and an owner has [armed](Self::arm). A program may watch
+    /// it level-triggered or edge-triggered and need not read it, since [`drain`](Self::drain) does
+    /// that. It is closed with the last owner. A duplicate of the descriptor may be kept longer.
     ///
     /// ```
     /// let done = cmwq::CompletionQueue::<()>::builder().eventfd().build()?;
@@ -196,10 +205,12 @@ impl<T> CompletionQueue<T> {
         self.bell.as_deref().expect("models have one")
     }
 
-    /// Prepares the owner's sleep: the next entry that is posted makes the eventfd readable.
-    /// `false`: there are entries to drain, and nothing was changed. Holds until this owner drains.
+    /// Prepares the sleep of this owner: the next entry that is posted makes the eventfd readable.
+    /// That holds until this owner drains. `false`: there are entries to drain, and nothing was
+    /// changed.
     ///
-    /// Call it each time before the owner sleeps on the eventfd; an entry that is posted to a queue which was not armed wakes no owner.
+    /// Call this each time before the owner sleeps on the eventfd: an entry that is posted while no
+    /// owner has armed wakes no owner.
     ///
     /// ```
     /// let done = cmwq::CompletionQueue::builder().eventfd().build()?;
@@ -218,7 +229,8 @@ impl<T> CompletionQueue<T> {
             self.bell.is_some(),
             "a completion queue without an eventfd cannot be armed"
         );
-        // Publishes the thread's own unpublished spawns: the caller may be about to wait for them.
+        // The thread may have spawned items that are not published yet. It may be about to wait for
+        // them, so they are published here.
         spawn_history::let_go();
         pool::wait_begins();
         if self.inner.is_inherited() {
@@ -257,7 +269,7 @@ impl<T> CompletionQueue<T> {
         if owners.armed > 0 {
             self.leave_to_others(&owners);
         } else if was_armed {
-            // This owner is awake: without entries, posters need not signal.
+            // This owner is awake, so posters need not signal as long as there are no entries.
             self.inner.posts.disarm(FD);
         }
         drop(owners);
@@ -286,7 +298,8 @@ impl<T> CompletionQueue<T> {
             owners.armed -= 1;
         }
         if let Some(bell) = &self.bell {
-            // Before entries are taken: a later signal must stay readable.
+            // The eventfd is read before the entries are taken, so that it stays readable for an
+            // entry that is posted later.
             bell.clear();
         }
     }
@@ -303,7 +316,8 @@ impl<T> CompletionQueue<T> {
         entries.len() - before
     }
 
-    /// Arms again or signals for the other armed owners: this owner may have taken their entries or their signal.
+    /// Arms again, or signals, on behalf of the other armed owners: this owner may have taken their
+    /// entries or their signal.
     fn leave_to_others(&self, owners: &Owners<T>) {
         if (!owners.ready.is_empty() || !self.inner.posts.arm(FD))
             && let Some(ringer) = &self.inner.ringer
@@ -312,15 +326,15 @@ impl<T> CompletionQueue<T> {
         }
     }
 
-    /// Waits for the first entry, and takes up to `max` as [`drain`](Self::drain) does. It spins
-    /// for as long as that has paid off lately, then sleeps. On a worker this counts as blocking:
-    /// the pool runs another worker instead.
+    /// Waits for the first entry, and takes up to `max` as [`drain`](Self::drain) does. The thread
+    /// spins for as long as spinning has saved it a sleep lately, and then sleeps. On a worker this
+    /// counts as blocking: the pool runs another worker instead.
     ///
-    /// Returns 0 only if `max` is 0, in a child of `fork`, or, with a warning, if the wait would
-    /// never end: in an item, when all that could still post here are that item and items that wait
-    /// for its place (in an ordered workqueue, `max_active` or a group), and there is no other
-    /// owner or poster. (A thread that posts through a mere reference to this owner is not known:
-    /// give it a clone, or a poster.)
+    /// Returns 0 if `max` is 0 and in a child of `fork`. It also returns 0, with a warning, if the
+    /// wait would never end. That is so in an item if nothing can post here but that item itself
+    /// and items that wait for its place (in an ordered workqueue, in `max_active` or in a group),
+    /// and if there is no other owner or poster. (The library does not know of a thread that posts
+    /// through a mere reference to this owner: give such a thread a clone or a poster.)
     ///
     /// ```
     /// # let queue = cmwq::Workqueue::builder("doc").build()?;
@@ -334,8 +348,8 @@ impl<T> CompletionQueue<T> {
         self.wait_until(max, entries, None)
     }
 
-    /// Waits as [`wait`](Self::wait) does, for at most `timeout`. 0: there was no entry, or it
-    /// would wait for itself.
+    /// Waits as [`wait`](Self::wait) does, for at most `timeout`. It returns 0 if no entry came in
+    /// that time, or if the caller would wait for itself.
     ///
     /// ```
     /// use std::time::Duration;
@@ -364,14 +378,15 @@ impl<T> CompletionQueue<T> {
         }
         spawn_history::let_go();
         pool::wait_begins();
-        // Where items wait for CPUs, a spinning thread would take one from them.
+        // If items wait for CPUs, a spinning thread would take a CPU from them.
         if !pool::has_backlog() {
             let has_some = || self.inner.posts.has_entries();
             SPIN_BUDGET.with(|budget| budget.wait_until(deadline_ns, has_some));
         }
         let mut blocked = None;
         loop {
-            // Before entries are looked for: the last poster may have posted one and gone.
+            // This is asked before the thread looks for entries: the last poster may post its entry
+            // and go away in between.
             let outlook = self.inner.outlook();
             let drained = self.drain(max, entries);
             let left_ns = deadline_ns.map(|deadline| deadline.saturating_sub(clock::now_ns()));
@@ -386,7 +401,8 @@ impl<T> CompletionQueue<T> {
             }
             blocked.get_or_insert_with(BlockGuard::enter);
             let left = left_ns.map(Duration::from_nanos);
-            // A poster that goes away does not wake the caller.
+            // If a poster goes away, that does not wake the caller, so the caller checks again now
+            // and then.
             self.sleep(match outlook {
                 Outlook::MayChange => Some(left.map_or(LOOK_AGAIN, |left| left.min(LOOK_AGAIN))),
                 _ => left,
@@ -394,10 +410,11 @@ impl<T> CompletionQueue<T> {
         }
     }
 
-    /// Sleeps until an entry is posted, unless there is one.
+    /// Sleeps until an entry is posted. If there is an entry already, it returns at once.
     pub(crate) fn sleep(&self, timeout: Option<Duration>) {
         let inner = &*self.inner;
-        // Acquire: with the entry of the poster that raised it. Before arming: the poster raises it after it has taken the mark.
+        // Acquire: the entry of the poster that raised the epoch is visible. The epoch is read
+        // before the owner arms, because a poster raises it after it has taken the mark.
         let epoch = inner.epoch.load(Ordering::Acquire);
         {
             let mut owners = inner.owners.lock();
@@ -410,7 +427,7 @@ impl<T> CompletionQueue<T> {
         let mut owners = inner.owners.lock();
         owners.sleeping -= 1;
         if owners.sleeping == 0 && inner.tasks.lock().is_empty() {
-            // The timeout has passed, or the wake-up was spurious.
+            // The timeout has passed, or the thread was woken without a reason.
             inner.posts.disarm(THREAD);
         }
     }
@@ -422,10 +439,10 @@ impl<T> Default for CompletionQueue<T> {
     }
 }
 
-/// Another owner.
+/// Makes another owner of the same queue.
 impl<T> Clone for CompletionQueue<T> {
     fn clone(&self) -> Self {
-        // Relaxed: this handle keeps the queue open.
+        // Relaxed is enough: the handle that is cloned keeps the queue open.
         self.inner.handles.fetch_add(1, Ordering::Relaxed);
         Self::new_owner(self.inner.clone(), self.bell.clone())
     }
@@ -436,21 +453,24 @@ impl<T> Drop for CompletionQueue<T> {
         if self.inner.is_inherited() {
             return;
         }
-        // AcqRel: all use by other owners comes before the close.
+        // AcqRel: whatever the other owners did comes before the close.
         let last = self.inner.handles.fetch_sub(1, Ordering::AcqRel) == 1;
         drop(self.inner.set_task(self.number, None));
         let mut owners = self.inner.owners.lock();
         if last {
             let ready = std::mem::take(&mut owners.ready);
             drop(owners);
-            // Dropped after the lock was released and the queue closed, because dropping runs
-            // foreign code. Each entry is dropped, even if others panic.
+            // The entries are dropped after the lock was released and the queue closed, because
+            // their destructors are foreign code. Each entry is dropped, even if the destructors of
+            // others panic.
             let posted = self.inner.posts.close();
             let entries = ready.into_iter().chain(posted);
             let mut panics = entries.filter_map(|entry| foreign::run(|| drop(entry)).err());
             let first = panics.next();
             panics.for_each(dispose);
-            // The owner drops its own results. But a second panic would end the process.
+            // The panic of a destructor goes on in the owner, whose results these are. If the
+            // thread is unwinding already, a second panic would end the process, so its payload is
+            // dropped.
             match first {
                 Some(payload) if std::thread::panicking() => dispose(payload),
                 Some(payload) => resume_unwind(payload),

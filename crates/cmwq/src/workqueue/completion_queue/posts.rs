@@ -1,5 +1,6 @@
-//! The lock-free part of a completion queue: posters push entries, owners take all of them at once, and marks in the same word tell a
-//! poster which owners to wake. The invariant is in `COMPLETION_QUEUE.md` beside this file.
+//! The lock-free part of a completion queue. Posters push entries onto a list, and an owner takes
+//! all of them at once. Marks in the same word tell a poster which owners it has to wake. The
+//! invariant is described in `COMPLETION_QUEUE.md` beside this file.
 
 use crate::sys::atomic::{AtomicPtr, Ordering};
 use crate::sys::blocks;
@@ -9,11 +10,11 @@ use std::alloc::Layout;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-/// Owners that sleep until the eventfd is readable.
+/// The mark of owners that sleep until the eventfd is readable.
 pub(crate) const FD: Marks = Marks(1);
-/// Owners that sleep in `wait`.
+/// The mark of owners that sleep in `wait`.
 pub(crate) const THREAD: Marks = Marks(2);
-/// The last owner is gone.
+/// Set when the last owner is gone.
 const CLOSED: usize = 4;
 
 /// Which owners the next poster has to wake.
@@ -29,17 +30,17 @@ impl Marks {
     }
 }
 
-/// The duty of the poster after a post.
+/// What the poster has to do after a post.
 pub(crate) enum Posted<T> {
-    /// Nothing: an owner is awake, or another poster wakes it.
+    /// Nothing: an owner is awake, or another poster wakes the owners.
     Quiet,
-    /// Wake these: this poster, and no other, has taken the marks.
+    /// Wake these owners. Only this poster has taken the marks, so no other poster wakes them.
     MustSignal(Marks),
-    /// There is no owner any more: the value comes back.
+    /// Nothing was posted, because there is no owner any more. The caller gets the value back.
     Closed(T),
 }
 
-// Aligned so that the mark bits are free in an entry's address.
+// The alignment keeps the lowest bits of an entry's address free for the marks.
 #[repr(align(8))]
 struct PostEntry<T> {
     below: *mut PostEntry<T>,
@@ -116,7 +117,8 @@ impl<T> Posts<T> {
             };
             // SAFETY: the poster owns the entry until the exchange succeeds.
             unsafe { (*entry.as_ptr()).below = below };
-            // Release: the owner that takes it reads the value. Acquire: what the owner did before it armed comes before the signal.
+            // Release: the owner that takes the entry reads its value. Acquire: what an owner did
+            // before it armed comes before the signal.
             match self.head.compare_exchange_weak(
                 head,
                 entry.as_ptr(),
@@ -130,7 +132,7 @@ impl<T> Posts<T> {
         }
     }
 
-    /// Whether there is an entry to take. A hint.
+    /// Whether there is an entry to take. The answer may be out of date when the caller reads it.
     #[inline]
     pub(crate) fn has_entries(&self) -> bool {
         is_entry(self.head.load(Ordering::Relaxed))
@@ -141,21 +143,23 @@ impl<T> Posts<T> {
         self.head.load(Ordering::Relaxed).addr() == CLOSED
     }
 
-    /// Takes all entries; marks stay if there are none.
+    /// Takes all entries. If there are none, the marks stay.
     pub(crate) fn take(&self) -> TakenPosts<T> {
         if !self.has_entries() {
             return TakenPosts { oldest: None };
         }
-        // Acquire: pairs with the posters' Release; their exchanges are one release sequence. Only owners make it empty, under their lock.
+        // Acquire pairs with the Release of the posters, whose exchanges form one release sequence.
+        // Only owners make the list empty, and they hold their lock here.
         TakenPosts::of(self.head.swap(std::ptr::null_mut(), Ordering::Acquire))
     }
 
-    /// Tells the next poster to signal. `false`: there are entries to take, and nothing was changed.
+    /// Tells the next poster to signal for `mark`. `false`: there are entries to take, and nothing
+    /// was changed.
     pub(crate) fn arm(&self, mark: Marks) -> bool {
         self.change_marks(|marks| marks | mark.0)
     }
 
-    /// Removes the mark: the next poster need not signal.
+    /// Removes the mark, so that the next poster need not signal for it.
     pub(crate) fn disarm(&self, mark: Marks) {
         self.change_marks(|marks| marks & !mark.0);
     }
@@ -170,8 +174,8 @@ impl<T> Posts<T> {
             if marks == head.addr() {
                 return true;
             }
-            // Release: the poster that takes the mark sees what the owner did before. Acquire: an owner that finds another owner's mark
-            // sees what that owner did before.
+            // Release: the poster that takes the mark sees what the owner did before. Acquire: an
+            // owner that finds the mark of another owner sees what that owner did before.
             match self.head.compare_exchange(
                 head,
                 marks_only(marks),
@@ -184,7 +188,8 @@ impl<T> Posts<T> {
         }
     }
 
-    /// Closes the head: no value can be posted any more. The caller gets the entries.
+    /// Closes the list, so that no value can be posted any more. The caller gets the entries that
+    /// are left.
     pub(crate) fn close(&self) -> TakenPosts<T> {
         TakenPosts::of(self.head.swap(marks_only(CLOSED), Ordering::AcqRel))
     }
@@ -205,7 +210,7 @@ pub(crate) struct TakenPosts<T> {
 unsafe impl<T: Send> Send for TakenPosts<T> {}
 
 impl<T> TakenPosts<T> {
-    /// The entries below this head, which the caller has taken off.
+    /// Takes over the entries below this head, which the caller has removed from the list.
     fn of(head: *mut PostEntry<T>) -> Self {
         let mut taken = TakenPosts { oldest: None };
         let mut next = NonNull::new(head).filter(|head| is_entry(head.as_ptr()));
@@ -239,7 +244,7 @@ impl<T> Iterator for TakenPosts<T> {
 
 impl<T> Drop for TakenPosts<T> {
     fn drop(&mut self) {
-        // One by one: the destructor of any of them may panic.
+        // Each entry is dropped by itself, because the destructor of any of them may panic.
         self.for_each(dispose);
     }
 }

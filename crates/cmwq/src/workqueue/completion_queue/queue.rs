@@ -42,37 +42,41 @@ pub struct Completed<T> {
 
 /// What owners and posters share.
 pub(in crate::workqueue) struct CompletionQueueState<T> {
-    /// Posters write to it.
+    /// The posters write to this, so it has cache lines of its own.
     pub(in crate::workqueue) posts: CachePadded<Posts<Completed<T>>>,
-    /// The futex word of threads in `wait`: it grows with each signal.
+    /// The futex word on which threads sleep in `wait`. Each signal increments it.
     pub(in crate::workqueue) epoch: AtomicU32,
     pub(in crate::workqueue) ringer: Option<Ringer>,
-    /// Limit on entries submitted and not drained; `None`: no limit.
+    /// The largest number of entries that may be submitted and not drained. `None`: there is no
+    /// limit.
     pub(in crate::workqueue) capacity: Option<usize>,
-    /// Entries submitted and not drained, if they are limited.
+    /// How many entries are submitted and not drained. It is counted only if there is a limit.
     pub(in crate::workqueue) outstanding: AtomicUsize,
-    /// Owners; the last one closes the queue.
+    /// How many owners there are. The last one closes the queue.
     pub(in crate::workqueue) handles: AtomicUsize,
-    /// The fork generation. In a child of the process another thread may hold the lock for ever, and the eventfd is shared with the parent.
+    /// The fork generation of the process that made the queue. In a child of that process another
+    /// thread may hold the lock for ever, and the eventfd is shared with the parent.
     born: u32,
     pub(in crate::workqueue) owners: Mutex<Owners<T>>,
-    /// The wakers of owners that await an entry, each with the owner's number. A poster takes this lock only to signal.
+    /// The wakers of owners that await an entry, each with the number of its owner. A poster takes
+    /// this lock only to signal.
     pub(in crate::workqueue) tasks: Mutex<Vec<(u64, Foreign<Waker>)>>,
-    /// Posters that are not items.
+    /// How many [`Poster`]s exist. Items are not counted here.
     pub(in crate::workqueue) posters: AtomicUsize,
-    /// The queues that items were submitted to.
+    /// The workqueues to which items were submitted.
     pub(in crate::workqueue) queues: Mutex<Vec<Weak<WqCore>>>,
-    /// The serial of the last one of them; 0: there is none.
+    /// The serial number of the workqueue that was entered last into `queues`. 0: there is none.
     pub(in crate::workqueue) last_queue: AtomicU64,
 }
 
 /// The state that owners share. No poster takes its lock.
 pub(in crate::workqueue) struct Owners<T> {
-    /// Entries taken off the head and not yet given to an owner, oldest first.
+    /// Entries that were taken off the list of posts and that no owner has got yet, the oldest
+    /// first.
     pub(in crate::workqueue) ready: VecDeque<Completed<T>>,
-    /// Owners that have armed the eventfd and have not drained since.
+    /// How many owners have armed the eventfd and have not drained since.
     pub(in crate::workqueue) armed: usize,
-    /// Threads that sleep in `wait`.
+    /// How many threads sleep in `wait`.
     pub(in crate::workqueue) sleeping: usize,
 }
 
@@ -101,7 +105,7 @@ impl<T> CompletionQueueState<T> {
         }
     }
 
-    /// Whether this is the child of a fork, and the queue is the parent's.
+    /// Whether this process is the child of a fork and the queue belongs to its parent.
     pub(in crate::workqueue) fn is_inherited(&self) -> bool {
         self.born != fork::generation()
     }
@@ -111,7 +115,7 @@ impl<T> CompletionQueueState<T> {
         let Some(capacity) = self.capacity else {
             return true;
         };
-        // Relaxed: a count, which orders nothing.
+        // Relaxed is enough: the count orders no other data.
         let more = |now: usize| (now < capacity).then_some(now + 1);
         self.outstanding
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
@@ -124,7 +128,7 @@ impl<T> CompletionQueueState<T> {
         }
     }
 
-    /// Posts an entry with reserved capacity, and signals if that is this poster's duty.
+    /// Posts an entry for which capacity was reserved, and signals if this poster has to.
     pub(in crate::workqueue) fn post(&self, entry: Completed<T>) -> Result<(), Completed<T>> {
         match self.posts.post(entry) {
             Posted::Quiet => Ok(()),
@@ -136,11 +140,11 @@ impl<T> CompletionQueueState<T> {
         }
     }
 
-    /// Signals for the marks that this poster has taken.
+    /// Signals to the owners whose marks this poster has taken.
     #[cold]
     pub(in crate::workqueue) fn signal(&self, marks: Marks) {
         if marks.contains(THREAD) {
-            // Release: a thread that reads it finds the entry.
+            // Release: a thread that reads the new epoch finds the entry.
             self.epoch.fetch_add(1, Ordering::Release);
             if !Pool::defer_wakeup(&self.epoch) {
                 park::wake_all_at(&self.epoch);
@@ -160,8 +164,9 @@ impl<T> CompletionQueueState<T> {
 }
 
 impl<T> CompletionQueueState<T> {
-    /// Wakes all owners that await an entry. With the lock, and not only if a flag says that there are some: an owner that comes to the
-    /// lock after this poster finds the mark gone that the poster has taken before.
+    /// Wakes all owners that await an entry. It always takes the lock, and does not ask a flag
+    /// first whether there are such owners: an owner that gets the lock after this poster finds
+    /// that the poster has removed the mark, so it sets the mark anew or finds an entry.
     fn wake_tasks(&self) {
         let tasks = std::mem::take(&mut *self.tasks.lock());
         for (_, waker) in tasks {
@@ -169,7 +174,8 @@ impl<T> CompletionQueueState<T> {
         }
     }
 
-    /// The owner of this number leaves its waker, or takes it back. Returns the waker that it had left, to be dropped without a lock.
+    /// Stores the waker of the owner with this number, or removes it. Returns the waker that was
+    /// stored before, which the caller drops without a lock.
     pub(in crate::workqueue) fn set_task(
         &self,
         owner: u64,
@@ -272,14 +278,15 @@ pub struct Poster<T>(Arc<CompletionQueueState<T>>);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotPosted<T> {
-    /// The queue's capacity is used up by entries that are posted or reserved.
+    /// Entries that are posted, and entries for which capacity is reserved, have used up the
+    /// capacity of the queue.
     Full(T),
-    /// The queue's owners are gone, or are the parent's of this forked process.
+    /// The owners of the queue are gone, or they belong to the parent of this forked process.
     Closed(T),
 }
 
 impl<T> CompletionQueueState<T> {
-    /// See [`Poster::post`].
+    /// Posts a value: see [`Poster::post`].
     pub(in crate::workqueue) fn post_value(
         &self,
         token: u64,
@@ -289,7 +296,8 @@ impl<T> CompletionQueueState<T> {
             return Err(NotPosted::Closed(value));
         }
         if !self.reserve() {
-            // The capacity of entries that were dropped at the close does not come back.
+            // The capacity of entries that were dropped at the close does not come back, so a
+            // closed queue may look full.
             return Err(match self.posts.is_closed() {
                 true => NotPosted::Closed(value),
                 false => NotPosted::Full(value),
@@ -318,9 +326,11 @@ impl<T> Poster<T> {
     /// Posts an entry of a token and a result. What the caller did before is visible to the owner
     /// that drains it.
     ///
-    /// Makes no system call unless it is the first post after an owner has [armed](crate::CompletionQueue::arm) or gone to sleep in
-    /// [`wait`](crate::CompletionQueue::wait). Then an item of a pool with a backlog defers the wake-up a little, so that one wake-up
-    /// serves several entries. May be called from any thread, whatever locks it holds.
+    /// This makes no system call, unless it is the first post after an owner has
+    /// [armed](crate::CompletionQueue::arm) or gone to sleep in
+    /// [`wait`](crate::CompletionQueue::wait). In that case an item of a pool with a backlog defers
+    /// the wake-up a little, so that one wake-up serves several entries. Any thread may call this,
+    /// whatever locks it holds.
     ///
     /// ```
     /// let done = cmwq::CompletionQueue::new();
@@ -344,7 +354,7 @@ impl<T> Clone for Poster<T> {
 
 impl<T> Drop for Poster<T> {
     fn drop(&mut self) {
-        // Release: an owner that finds it gone finds what it has posted.
+        // Release: an owner that finds this poster gone finds what it has posted.
         self.0.posters.fetch_sub(1, Ordering::Release);
     }
 }

@@ -1,4 +1,4 @@
-//! The submitter's side: items that post their results.
+//! The submitting side: items that post their results.
 
 use super::outlook::RunsHere;
 use super::owner::CompletionQueue;
@@ -11,7 +11,8 @@ use crate::workqueue::{BatchRefused, Workqueue};
 use std::fmt;
 use std::sync::Arc;
 
-/// Why an item was not submitted to a [`CompletionQueue`]. Its closure was dropped, and there will be no entry.
+/// Why an item was not submitted to a [`CompletionQueue`]. Its closure was dropped, and no entry
+/// will be posted for it.
 ///
 /// ```
 /// # let queue = cmwq::Workqueue::builder("doc").build()?;
@@ -24,9 +25,10 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotSubmitted {
-    /// The completion queue is full: its capacity of items was submitted and not drained.
+    /// The completion queue is full: as many items as its capacity were submitted and not drained.
     Full,
-    /// The workqueue does not take it, or the completion queue belongs to the parent of this forked process.
+    /// The workqueue refuses the item, or the completion queue belongs to the parent of this forked
+    /// process.
     Refused(Refused),
 }
 
@@ -41,9 +43,10 @@ impl fmt::Display for NotSubmitted {
 
 impl std::error::Error for NotSubmitted {}
 
-/// Reserved capacity for the entry of an item, returned if the item is dropped without having run.
+/// Capacity that is reserved for the entry of an item. If the item is dropped and has not run, the
+/// capacity is given back.
 struct Ticket<T> {
-    /// `None`: the capacity has passed to the entry.
+    /// The queue. `None`: the capacity has passed to the posted entry.
     inner: Option<Arc<CompletionQueueState<T>>>,
     token: u64,
 }
@@ -54,7 +57,7 @@ impl<T> Ticket<T> {
         let Some(inner) = self.inner.take() else {
             return;
         };
-        // If no owner is left, neither the result nor the capacity is needed.
+        // If no owner is left, neither the result nor the capacity is needed any more.
         let _ = inner.post(Completed { token, result });
     }
 }
@@ -68,7 +71,7 @@ impl<T> Drop for Ticket<T> {
 }
 
 impl<T: Send + 'static> CompletionQueue<T> {
-    /// The item that runs `func`, if there is capacity for its entry.
+    /// Returns an item that runs `func` and posts its result, if there is capacity for the entry.
     fn item<F>(&self, token: u64, func: F) -> Option<impl FnOnce() + Send + 'static>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -76,7 +79,8 @@ impl<T: Send + 'static> CompletionQueue<T> {
         self.fallible_item(token, || Ok(func()))
     }
 
-    /// The item that runs `func`, which may find that there is no result.
+    /// Returns an item that runs `func` and posts its result. `func` may also end without a result,
+    /// and says why.
     pub(in crate::workqueue) fn fallible_item<F>(
         &self,
         token: u64,
@@ -103,7 +107,8 @@ impl<T: Send + 'static> CompletionQueue<T> {
                     .and_then(|result| result),
             );
             if panicked {
-                // The engine counts the panic; the hook has printed its message already.
+                // The engine catches and counts this panic. The panic hook has printed the message
+                // already.
                 std::panic::resume_unwind(Box::new(REPORTED));
             }
         })
@@ -112,7 +117,7 @@ impl<T: Send + 'static> CompletionQueue<T> {
     /// Posts that there is no result, to a queue without a limit.
     pub(in crate::workqueue) fn post_error(&self, token: u64, why: JoinError) {
         let result = Err(why);
-        // This owner keeps it open.
+        // This owner keeps the queue open, so the post succeeds.
         let _ = self.inner.post(Completed { token, result });
     }
 
@@ -146,8 +151,10 @@ impl<T: Send + 'static> CompletionQueue<T> {
             .map_err(NotSubmitted::Refused)
     }
 
-    /// As [`submit`](Self::submit) for all of `items`, tokens and functions, as [`Workqueue::execute_batch`] does. Returns how many were
-    /// submitted: all, or as many as the capacity allowed; in that case one further item was taken from the iterator and dropped.
+    /// Submits all of `items`, which are pairs of a token and a function, as
+    /// [`submit`](Self::submit) does with one, and queues them as [`Workqueue::execute_batch`]
+    /// does. Returns how many were submitted: all of them, or as many as the capacity allowed. In
+    /// the second case one further item was taken from the iterator and dropped.
     ///
     /// ```
     /// # let queue = cmwq::Workqueue::builder("doc").build()?;

@@ -17,8 +17,8 @@ use std::time::Duration;
 
 /// A delayed work item as a field of a value of type `T`, which is in an [`Arc`]: an [`EmbeddedWork`] with a timer.
 ///
-/// It is pending from the moment it is queued, both while its timer runs and while it is on a queue, and keeps the value alive all that
-/// time.
+/// The item is pending from the moment it is queued, both while its timer runs and while it is on a
+/// queue. It keeps the value alive all that time.
 ///
 /// ```
 /// use cmwq::{EmbeddedDelayedWork, Workqueue};
@@ -48,13 +48,14 @@ use std::time::Duration;
 /// ```
 #[repr(C)]
 pub struct EmbeddedDelayedWork<T> {
-    // First: the function gets from the item to this.
+    // This is the first field, because the item's function computes the address of this value from
+    // that of the item.
     item: EmbeddedWork<T>,
     timer: TimerKey,
 }
 
 impl<T: Send + Sync + 'static> EmbeddedDelayedWork<T> {
-    /// An item that runs `func`, as [`EmbeddedWork::new`].
+    /// Makes an item that runs `func`, as [`EmbeddedWork::new`] does.
     #[track_caller]
     pub fn new<F>(func: F) -> Self
     where
@@ -80,48 +81,55 @@ impl<T> EmbeddedDelayedWork<T> {
         }
     }
 
-    /// Whether its timer is armed or it is queued and has not started. A hint.
+    /// Whether its timer is armed, or it is queued and has not started. The answer may be out of
+    /// date when the caller reads it.
     pub fn is_pending(&self) -> bool {
         self.item.is_pending()
     }
 
-    /// Whether it is pending, on its timer or on a queue, and whether it runs. A hint.
+    /// Whether it is pending, on its timer or on a queue, and whether it runs. The answer may be
+    /// out of date when the caller reads it.
     pub fn busy(&self) -> WorkBusy {
         self.item.busy()
     }
 
-    /// How long its timer will run, in whole milliseconds; zero if it is not armed. A hint.
+    /// Returns how long its timer will still run, in whole milliseconds, or zero if it is not
+    /// armed. The answer may be out of date when the caller reads it.
     pub fn time_left(&self) -> Duration {
         self.parts().time_left()
     }
 
-    /// Removes a pending instance from the timer or the queue, and returns the reference that it held; does not wait for a running one.
-    /// `None`: no instance was pending.
+    /// Removes a pending instance from the timer or the queue, and returns the reference that it
+    /// held. It does not wait for a running instance. `None`: no instance was pending.
     pub fn cancel(&self) -> Option<Arc<T>> {
         self.item.removed(self.parts().cancel())
     }
 
-    /// As [`cancel`](Self::cancel), and waits until the function no longer runs. Meanwhile the item is disabled, so that an item cannot
-    /// escape by requeueing itself.
+    /// Cancels as [`cancel`](Self::cancel) does, and waits until the function no longer runs.
+    /// Meanwhile the item is disabled, so that a function that queues its own item again cannot
+    /// escape.
     pub fn cancel_sync(&self) -> Option<Arc<T>> {
         self.disable_sync().take_removed()
     }
 
-    /// Disables the item until the guard is dropped: a pending instance is removed from timer or queue, and attempts to queue are refused
-    /// and lost. Does not wait for a running instance. Several guards add up.
+    /// Disables the item until the guard is dropped: a pending instance is removed from the timer
+    /// or the queue, and attempts to queue the item are refused and lost. It does not wait for a
+    /// running instance. If several guards exist, the item is disabled until the last one is
+    /// dropped.
     pub fn disable(&self) -> EmbeddedDisableGuard<'_, T> {
         EmbeddedDisableGuard::new(self.raw(), || self.cancel())
     }
 
-    /// As [`disable`](Self::disable), and waits until the function no longer runs.
+    /// Disables the item as [`disable`](Self::disable) does, and waits until the function no longer
+    /// runs.
     pub fn disable_sync(&self) -> EmbeddedDisableGuard<'_, T> {
         let guard = self.disable();
         wait_for_run(self.raw());
         guard
     }
 
-    /// Waits for the last instance known at the call. An armed timer is stopped and the item queued at once. `Ok(false)`: the item was
-    /// neither pending nor running.
+    /// Waits for the last instance known at the call. If the timer is armed, it is stopped and the
+    /// item is queued at once. `Ok(false)`: the item was neither pending nor running.
     ///
     /// # Errors
     /// As [`RawWork::flush`].
@@ -129,17 +137,19 @@ impl<T> EmbeddedDelayedWork<T> {
         self.parts().flush(RawWork::flush)
     }
 
-    /// As [`flush`](Self::flush), for at most `timeout`; the calling thread runs nothing itself.
+    /// Waits as [`flush`](Self::flush) does, for at most `timeout`. The calling thread runs no item
+    /// itself.
     ///
     /// # Errors
-    /// As [`flush`](Self::flush); [`FlushError::TimedOut`]: the instance has not ended by then.
+    /// As [`flush`](Self::flush); [`FlushError::TimedOut`] if the instance has not ended in that
+    /// time.
     pub fn flush_timeout(&self, timeout: Duration) -> Result<bool, FlushError> {
         self.parts().flush(|item| item.flush_timeout(timeout))
     }
 }
 
 impl<T: Send + Sync + 'static> EmbeddedDelayedWork<T> {
-    /// The timer's content: the owned item, with a reference of the value.
+    /// Makes the content of the timer: the item, with a reference of the value.
     fn armed(
         &self,
         owner: &Arc<T>,
@@ -168,7 +178,8 @@ impl<T> fmt::Debug for EmbeddedDelayedWork<T> {
 }
 
 impl Workqueue {
-    /// As [`queue_delayed`](Self::queue_delayed), with an item that is part of the value of `owner`: see [`queue_embedded`](Self::queue_embedded).
+    /// Queues as [`queue_delayed`](Self::queue_delayed) does, with an item that is part of the
+    /// value of `owner`: see [`queue_embedded`](Self::queue_embedded).
     ///
     /// # Panics
     /// As [`queue_embedded`](Self::queue_embedded).
@@ -181,7 +192,8 @@ impl Workqueue {
         self.start_embedded(None, owner, item, delay)
     }
 
-    /// As [`queue_delayed_embedded`](Self::queue_delayed_embedded), from `cpu` instead of from the caller's.
+    /// Queues as [`queue_delayed_embedded`](Self::queue_delayed_embedded) does, from `cpu` instead
+    /// of from the caller's CPU.
     ///
     /// # Errors
     /// [`Error::NoSuchCpu`] if the machine has no such CPU.
@@ -218,7 +230,8 @@ impl Workqueue {
         armed.start(&embedded.timer, delay, false)
     }
 
-    /// As [`mod_delayed`](Self::mod_delayed), with an item that is part of the value of `owner`: see [`queue_embedded`](Self::queue_embedded).
+    /// Moves as [`mod_delayed`](Self::mod_delayed) does, with an item that is part of the value of
+    /// `owner`: see [`queue_embedded`](Self::queue_embedded).
     ///
     /// # Panics
     /// As [`queue_embedded`](Self::queue_embedded).

@@ -9,9 +9,10 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 impl Workqueue {
-    /// Queues `work` when `delay` has passed, near the CPU that the caller is on now. A zero delay queues at once, without a timer. An item
-    /// that is [accepted](Queued::Accepted) for its timer may still be dropped when the timer fires, if the queue is draining or gone by
-    /// then.
+    /// Queues `work` when `delay` has passed, near the CPU that the caller is on now. If the delay
+    /// is zero, the item is queued at once, without a timer. An item that was
+    /// [accepted](Queued::Accepted) for its timer may still be dropped when the timer fires, if the
+    /// queue is draining or gone by then.
     ///
     /// ```
     /// # let queue = cmwq::Workqueue::builder("doc").build()?;
@@ -70,9 +71,10 @@ impl Workqueue {
         }
     }
 
-    /// Queues `work` when `delay` has passed from now, in any state: a pending instance, on a timer or a queue, is moved. [Returns](Moved)
-    /// whether it was pending, and the result. If the timer thread cannot be created, the item is queued at once: too early rather than
-    /// never.
+    /// Makes `work` run when `delay` has passed from now, whatever its state is: a pending instance
+    /// is moved, whether it is on a timer or on a queue. The [result](Moved) says whether the item
+    /// was pending and whether it will run. If the timer thread cannot be created, the item is
+    /// queued at once: it runs too early rather than never.
     ///
     /// ```
     /// # let queue = cmwq::Workqueue::builder("doc").build()?;

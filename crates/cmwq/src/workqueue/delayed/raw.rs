@@ -13,8 +13,9 @@ use std::time::Duration;
 /// An item with a timer that its user owns and embeds anywhere: 80 bytes, of which a [`RawWork`] is
 /// the first 40.
 ///
-/// All-zero memory is a valid idle item without a function. Its memory must stay valid, and must not move, from the moment it is queued
-/// until its function is called, or it is cancelled: the timer, too, refers to it by its address.
+/// Memory of zeros only is a valid idle item without a function. From the moment when the item is
+/// queued until its function is called or the item is cancelled, its memory must stay valid and
+/// must not move: the timer, too, refers to the item by its address.
 ///
 /// ```
 /// use cmwq::{RawDelayedWork, RawWork, Workqueue};
@@ -35,14 +36,14 @@ use std::time::Duration;
 #[repr(C)]
 pub struct RawDelayedWork {
     work: RawWork,
-    /// Items in C are 8 bytes longer than `RawWork`, reserved for extensions.
+    /// An item in C is 8 bytes longer than `RawWork`. They are reserved for extensions.
     _reserved: u64,
     timer: TimerKey,
-    /// The same for the timer.
+    /// Likewise for the timer.
     _reserved_for_timer: [u64; 2],
 }
 
-// The layout of the C ABI.
+// The layout is part of the C ABI.
 #[cfg(all(target_pointer_width = "64", not(cmwq_loom)))]
 const _: () = {
     use std::mem::offset_of;
@@ -50,7 +51,7 @@ const _: () = {
 };
 
 impl RawDelayedWork {
-    /// An idle item that was never queued.
+    /// Makes an idle item that was never queued.
     #[cfg(not(cmwq_loom))]
     pub const fn new(func: crate::item::WorkFn) -> Self {
         RawDelayedWork {
@@ -61,8 +62,9 @@ impl RawDelayedWork {
         }
     }
 
-    /// The item without its timer. While the timer is armed, cancelling or disabling this item waits until the timer fires: use the methods
-    /// here instead. Flushing it waits for a running instance only.
+    /// Returns the item without its timer. While the timer is armed, cancelling or disabling that
+    /// item waits until the timer fires, so use the methods of this type instead. Flushing it waits
+    /// only for a running instance.
     pub fn work(&self) -> &RawWork {
         &self.work
     }
@@ -75,17 +77,18 @@ impl RawDelayedWork {
         }
     }
 
-    /// As [`DelayedWork::time_left`](crate::DelayedWork::time_left).
+    /// Returns the time that is left, as [`DelayedWork::time_left`](crate::DelayedWork::time_left)
+    /// does.
     pub fn time_left(&self) -> Duration {
         self.parts().time_left()
     }
 
-    /// As [`DelayedWork::cancel`](crate::DelayedWork::cancel).
+    /// Cancels as [`DelayedWork::cancel`](crate::DelayedWork::cancel) does.
     pub fn cancel(&self) -> bool {
         self.parts().cancel()
     }
 
-    /// As [`DelayedWork::cancel_sync`](crate::DelayedWork::cancel_sync).
+    /// Cancels as [`DelayedWork::cancel_sync`](crate::DelayedWork::cancel_sync) does.
     pub fn cancel_sync(&self) -> bool {
         let deeper = self.work.disable_once_more();
         let removed = self.cancel();
@@ -96,27 +99,29 @@ impl RawDelayedWork {
         removed
     }
 
-    /// As [`RawWork::disable_work`]; the timer is stopped too.
+    /// Disables the item as [`RawWork::disable_work`] does, and stops its timer.
     pub fn disable_work(&self) -> bool {
         self.work.disable_once_more();
         self.cancel()
     }
 
-    /// As [`disable_work`](Self::disable_work), and waits until the function no longer runs.
+    /// Disables the item as [`disable_work`](Self::disable_work) does, and waits until the function
+    /// no longer runs.
     pub fn disable_sync(&self) -> bool {
         let removed = self.disable_work();
         wait_for_run(&self.work);
         removed
     }
 
-    /// As [`RawWork::enable_work`]; a pending instance of an item that was not disabled is taken off its timer too.
+    /// Enables the item as [`RawWork::enable_work`] does. If the item was not disabled, a pending
+    /// instance is removed from its timer too.
     pub fn enable_work(&self) -> bool {
         self.work.enable_with(|| {
             self.cancel();
         })
     }
 
-    /// As [`DelayedWork::flush`](crate::DelayedWork::flush).
+    /// Waits as [`DelayedWork::flush`](crate::DelayedWork::flush) does.
     ///
     /// # Errors
     /// As [`RawWork::flush`].
@@ -124,7 +129,7 @@ impl RawDelayedWork {
         self.parts().flush(RawWork::flush)
     }
 
-    /// As [`flush`](Self::flush), but the calling thread runs nothing itself.
+    /// Waits as [`flush`](Self::flush) does, but the calling thread runs no item itself.
     ///
     /// # Errors
     /// As [`RawWork::flush`].
@@ -132,7 +137,7 @@ impl RawDelayedWork {
         self.parts().flush(RawWork::flush_by_workers)
     }
 
-    /// As [`DelayedWork::flush_timeout`](crate::DelayedWork::flush_timeout).
+    /// Waits as [`DelayedWork::flush_timeout`](crate::DelayedWork::flush_timeout) does.
     ///
     /// # Errors
     /// As [`RawWork::flush_timeout`].
@@ -142,8 +147,8 @@ impl RawDelayedWork {
 }
 
 impl Workqueue {
-    /// As [`queue_delayed`](Self::queue_delayed) and [`queue_delayed_on`](Self::queue_delayed_on), for an item whose memory is the
-    /// caller's.
+    /// Queues an item in memory of the caller, as [`queue_delayed`](Self::queue_delayed) and
+    /// [`queue_delayed_on`](Self::queue_delayed_on) do.
     ///
     /// # Errors
     /// [`Error::NoSuchCpu`] if the machine has no such CPU.
@@ -168,8 +173,8 @@ impl Workqueue {
         })
     }
 
-    /// As [`mod_delayed`](Self::mod_delayed) and [`mod_delayed_on`](Self::mod_delayed_on), for an item whose memory is the
-    /// caller's.
+    /// Moves an item in memory of the caller, as [`mod_delayed`](Self::mod_delayed) and
+    /// [`mod_delayed_on`](Self::mod_delayed_on) do.
     ///
     /// # Errors
     /// [`Error::NoSuchCpu`] if the machine has no such CPU.
@@ -187,8 +192,10 @@ impl Workqueue {
         Ok(moved.unwrap_or(INHERITED))
     }
 
-    /// As [`mod_delayed_raw`](Self::mod_delayed_raw), if the item is as `which` says: that is checked and done in one step. `None`: it is not, and
-    /// stays as it is. `owned` is called before the item is queued, while no other thread can move it.
+    /// Moves an item as [`mod_delayed_raw`](Self::mod_delayed_raw) does, if it is in a state that
+    /// `which` names; the check and the move are one step. `None`: it is not in such a state, and
+    /// stays as it is. `owned` is called before the item is queued, while no other thread can move
+    /// it.
     ///
     /// # Errors
     /// [`Error::NoSuchCpu`] if the machine has no such CPU.

@@ -1,4 +1,5 @@
-//! An item that is disabled and still pending: the thread that disables it is not its owner yet.
+//! An item that is disabled and still pending, because the thread that disables it has not removed
+//! the pending instance yet.
 
 use super::*;
 use crate::Engine;
@@ -20,13 +21,13 @@ fn a_pending_item_that_is_being_disabled_is_moved_and_left_to_who_disables_it() 
     let work = DelayedWork::new(|| ());
     for delay in [LONG, 2 * LONG] {
         assert_eq!(wq.queue_delayed(&work, LONG), Queued::Accepted);
-        // The first half of `disable`.
+        // This is the first half of `disable`.
         work.work.as_raw().disable_once_more();
         assert_eq!(wq.mod_delayed(&work, delay), Moved::Pending);
         assert!(work.is_pending(), "nobody would know that it was dropped");
-        // The second half.
+        // This is the second half of `disable`.
         assert!(work.cancel(), "the thread that disables it has removed it");
-        // From here on moves are refused.
+        // From here on the item cannot be moved.
         assert_eq!(wq.mod_delayed(&work, delay), Moved::Disabled);
         assert!(!work.is_pending());
         assert!(work.work.as_raw().enable_work());

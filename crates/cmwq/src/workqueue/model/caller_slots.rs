@@ -1,9 +1,10 @@
-//! A thread with a caller slot against threads that close it: each item runs once, is waited for, and keeps to the limit.
+//! A thread that has a caller slot, against threads that close the slot. Each item runs once, the
+//! closing thread waits for it, and the limit is kept.
 
 use super::*;
 use crate::pool::{CallerSlot, Current};
 
-/// A thread with a caller slot, on a queue with one worker.
+/// A queue with one worker, on which one thread has a caller slot.
 struct Biased {
     wq: Arc<Queue>,
     pool: Arc<Pool>,
@@ -30,7 +31,7 @@ impl Biased {
         }
     }
 
-    /// Spawns.
+    /// Spawns the item, into the caller slot if that is open.
     fn put(&self, item: &Item) -> bool {
         let mut pending = item.claim().unwrap();
         pending.set_destination(self.pool.id, self.pwq.key.index);
@@ -43,7 +44,7 @@ impl Biased {
         }
     }
 
-    /// Joins.
+    /// Joins the item.
     fn join(&self, item: &Item) {
         let Some(pending) = self.caller_slot.item_slot.take(item.raw()) else {
             return;
@@ -93,7 +94,8 @@ fn what_goes_to_a_caller_slot_while_it_is_closed_runs_once() {
             let (pool, key) = (biased.pool.clone(), biased.pwq.key);
             move || pool.lock().close_all_caller_slots(key)
         });
-        // Queued after the closer began: it finds them only through the caller slot.
+        // These items may be queued after the closing thread began. It finds them only through the
+        // caller slot.
         let items = [(); 2].map(|()| Item::new(&Touched::new(), None));
         for item in &items {
             biased.put(item);
@@ -119,7 +121,7 @@ fn who_needs_the_place_of_a_caller_slot_gets_it_when_its_item_has_run() {
             let (pwq, others) = (biased.pwq.clone(), others.clone());
             move || queue(&pwq, &others).unwrap()
         });
-        // Never both at once: they touch the same memory.
+        // The two items never run at the same time, because they touch the same memory.
         biased.join(&own);
         issuer.join().unwrap();
         biased.wq.flush.run(|| biased.wq.members());
@@ -141,7 +143,7 @@ fn an_item_in_a_caller_slot_that_another_thread_waits_for_runs_once() {
             let (pool, item) = (biased.pool.clone(), item.clone());
             move || pool.run_only(item.raw(), None)
         });
-        // Its own thread does not join it.
+        // The thread that spawned the item does not join it.
         assert!(other.join().unwrap(), "the waiter runs it");
         biased.wq.flush.run(|| biased.wq.members());
         assert_eq!(touched.touch(), 1);

@@ -1,9 +1,10 @@
-//! Queueing against disabling, enabling and cancelling: each instance runs, is removed, or is refused, exactly once.
+//! Queueing against disabling, enabling and cancelling: for each instance exactly one thing happens
+//! once. It runs, or it is removed, or it is refused.
 
 use super::*;
 use crate::workqueue::task::control::{disable, remove, wait_for_end};
 
-/// One pool with one worker, and an item.
+/// A pool with one worker, and an item.
 struct One {
     wq: Arc<Queue>,
     pool: Arc<Pool>,
@@ -31,7 +32,7 @@ impl One {
         }
     }
 
-    /// Another thread queues the item.
+    /// Starts a thread that queues the item.
     fn issuer(&self) -> thread::JoinHandle<Result<(), Unclaimed>> {
         let (pwq, item) = (self.pwq.clone(), self.item.clone());
         thread::spawn(move || queue(&pwq, &item))
@@ -42,7 +43,7 @@ impl One {
     }
 }
 
-/// Finds a pool, as the registry does for the whole process.
+/// Returns a function that finds a pool by its number, as the registry does for the whole process.
 fn find(pool: &Arc<Pool>) -> impl Fn(u32) -> Option<Arc<Pool>> {
     let pool = pool.clone();
     move |id| (id == pool.id).then(|| pool.clone())
@@ -56,7 +57,7 @@ fn a_disabled_item_neither_waits_nor_runs_and_its_instance_went_one_way() {
         let removed = disable(one.item.raw(), &find(&one.pool));
         wait_for_end(one.item.raw(), &find(&one.pool));
         assert!(!one.item.raw().is_pending());
-        // Ordered after its run, if any, and no run comes after it.
+        // This touch is ordered after the run, if there was one, and no run comes after it.
         let ran = one.touched.touch();
         let queued = issuer.join().unwrap();
         assert!(!one.item.raw().is_pending());
@@ -90,7 +91,7 @@ fn a_disabled_item_of_a_batch_does_not_run_any_more() {
         let worker = start(&pool);
         let removed = disable(items[1].raw(), &find(&pool));
         wait_for_end(items[1].raw(), &find(&pool));
-        // Ordered after its run, if any, and no run comes after it.
+        // This touch is ordered after the run, if there was one, and no run comes after it.
         assert_eq!(touched.touch() + usize::from(removed), 1);
         wq.flush.run(|| wq.members());
         wq.finish([(pool, vec![worker])]);
@@ -122,7 +123,7 @@ fn what_is_queued_after_enabling_runs_though_another_was_just_refused() {
         disable(one.item.raw(), &find(&one.pool));
         let issuer = one.issuer();
         assert_eq!(one.item.raw().shallower(), Some(true));
-        // Whether this queues it or finds it pending: a run begins from now on.
+        // Whether this call queues the item or finds it pending, a run begins after it.
         let before = one.item.runs();
         let mine = queue(&one.pwq, &one.item);
         let others = issuer.join().unwrap();

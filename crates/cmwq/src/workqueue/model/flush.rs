@@ -1,10 +1,10 @@
-//! A flush returns, but not before all items queued earlier have ended.
+//! A flush returns only when all items that were queued before it have ended, and it does return.
 
 use super::*;
 use crate::workqueue::parts::flush::Awaited;
 use std::task::{Wake, Waker};
 
-/// What a flush waits for: a touch after it is ordered after the runs.
+/// Checks what a flush waits for: a touch after the flush is ordered after the runs.
 fn touched_once(touched: &Touched) {
     assert_eq!(touched.touch(), 1, "the flush returned too early");
 }
@@ -27,7 +27,7 @@ fn a_flush_waits_for_the_earlier_item_while_another_is_queued() {
         wq.flush.run(|| wq.members());
         touched_once(&touched);
         issuer.join().unwrap();
-        // Items of the other issuer have the next colour, or this one.
+        // The items of the other issuer have this colour or the next one.
         wq.flush.run(|| wq.members());
         assert_eq!(other.runs(), 1);
         wq.finish([(pool, vec![worker])]);
@@ -93,7 +93,7 @@ fn two_flushers_at_once_each_wait_for_what_they_queued() {
     });
 }
 
-/// Awaits a flush on an executor of one thread.
+/// Awaits a flush in a task, on an executor of one thread.
 fn await_flush(wq: &Queue) {
     struct Unpark(Parker);
     impl Wake for Unpark {

@@ -1,4 +1,5 @@
-//! One limit for two queues: an ending item passes its credit on to the next waiter in any interleaving, and no two items have it at once.
+//! One limit for two queues. In any interleaving, an item that ends passes its credit on to the
+//! next waiter, and no two items have the credit at the same time.
 
 use super::*;
 use crate::ConcurrencyGroup;
@@ -11,7 +12,7 @@ impl Member for Queue {
     }
 }
 
-/// A queue of a group.
+/// Makes a queue that belongs to the group.
 fn member(group: &ConcurrencyGroup, max_active: i32) -> Arc<Queue> {
     let wq = Queue::in_group(max_active, Some(group.clone()));
     let own: Weak<Queue> = Arc::downgrade(&wq);
@@ -58,7 +59,8 @@ fn a_queue_at_its_own_limit_comes_back_for_the_groups_place() {
         ];
         let done = Arc::new(Parker::new());
         let items = exclusive_items::<3>(&done);
-        // The first has the only credit of both limits; the other item of its queue waits for either.
+        // The first item has the only credit of both limits. The other item of its queue waits for
+        // either limit.
         for (pwq, item) in pwqs[..2].iter().zip(&items) {
             queue(pwq, item).unwrap();
         }
@@ -80,7 +82,7 @@ fn an_item_that_begins_to_wait_while_the_limit_is_raised_becomes_active() {
         let pwqs = [wqs[0].pwq(&pools[0]), wqs[1].pwq(&pools[1])];
         let done = Arc::new(Parker::new());
         let items = items::<2>(&done);
-        // It has the only credit, and no worker yet.
+        // The item has the only credit. No worker runs yet.
         queue(&pwqs[0], &items[0]).unwrap();
         pools[0].lock().drain();
         let second = (pools[1].clone(), vec![start(&pools[1])]);
@@ -108,7 +110,8 @@ fn what_is_kept_unused_is_given_to_who_begins_to_wait() {
         let items = exclusive_items::<2>(&done);
         queue(&pwqs[0], &items[0]).unwrap();
         wait_all(&items[..1], &done);
-        // The first item has run; its credit may still be in use, kept, or on its way back.
+        // The first item has run. Its credit may still be in use, kept for the next item, or on its
+        // way back to the store.
         queue(&pwqs[1], &items[1]).unwrap();
         wait_all(&items, &done);
         wqs[0].finish([first]);

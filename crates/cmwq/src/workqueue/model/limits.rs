@@ -1,4 +1,5 @@
-//! One credit for two pools: an ending item passes it on to a waiter in any interleaving, and no two items have it at once.
+//! One credit for two pools. In any interleaving, an item that ends passes the credit on to a
+//! waiter, and no two items have it at the same time.
 
 use super::*;
 
@@ -32,7 +33,7 @@ fn an_item_that_becomes_inactive_while_the_limit_is_raised_becomes_active() {
         for item in &items {
             queue(&pwq, item).unwrap();
         }
-        // Thaws the queue.
+        // This thaws the queue.
         wq.limits.set_values(vec![1]);
         wq.limits.settle(&wq.members());
         wait_all(&items, &done);
@@ -41,7 +42,8 @@ fn an_item_that_becomes_inactive_while_the_limit_is_raised_becomes_active() {
     });
 }
 
-/// A worker that has taken a credit for the other pool's item may be anywhere when the queue is frozen.
+/// When the queue is frozen, a worker may have taken a credit for an item of the other pool, and
+/// may be at any point on the way to it.
 #[test]
 fn what_has_come_to_rest_below_a_limit_of_0_stays_so() {
     explore(3, || {
@@ -79,7 +81,8 @@ fn a_place_is_not_lost_with_a_pool_workqueue_that_goes_while_it_waits() {
         let done = Arc::new(Parker::new());
         let items = exclusive_items::<2>(&done);
         queue(&pwqs[0], &items[0]).unwrap();
-        // The pool has no worker: this thread accepts the item, removes it, and retires the pool workqueue.
+        // The pool has no worker. This thread accepts the item, removes it, and retires the pool
+        // workqueue.
         let gone = Item::new(&Touched::new(), None);
         queue(&pwqs[1], &gone).unwrap();
         {
@@ -105,7 +108,8 @@ fn a_place_that_one_pool_workqueue_keeps_for_its_next_item_comes_to_the_other_in
         let pwqs = pools.each_ref().map(|pool| wq.pwq(pool));
         let done = Arc::new(Parker::new());
         let items = exclusive_items::<4>(&done);
-        // One active and two inactive before any item runs: the credit goes from the first to the second without a visit to the store.
+        // Before any item runs, one item is active and two wait. The credit goes from the first
+        // item to the second without a visit to the store.
         for item in &items[..3] {
             queue(&pwqs[0], item).unwrap();
         }
@@ -125,7 +129,7 @@ fn the_places_of_a_batch_go_to_who_waits_when_it_ends() {
         let pwqs = pools.each_ref().map(|pool| wq.pwq(pool));
         let done = Arc::new(Parker::new());
         let items = items::<3>(&done);
-        // Two in one pool, which then has all credits, and one in the other.
+        // Two items go to one pool, which then has all credits, and one to the other pool.
         for (pwq, item) in [&pwqs[0], &pwqs[0], &pwqs[1]].into_iter().zip(&items) {
             queue(pwq, item).unwrap();
         }

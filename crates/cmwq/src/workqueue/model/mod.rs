@@ -1,6 +1,8 @@
-//! The front end under the model checker: redirects, limits, flushes and cancelling, on the real pools and workers.
+//! The front end under the model checker: redirected items, limits, flushes and cancelling, on the
+//! real pools and workers.
 //!
-//! Each model builds a queue from the parts of `WqCore`, without an engine. `pool/SABOTAGES.md` lists the sabotages that were tried.
+//! Each model builds a queue from the parts of `WqCore`, without an engine. `pool/SABOTAGES.md`
+//! lists which deliberate errors were put into the code, and which models found them.
 
 mod caller_slots;
 mod control;
@@ -51,7 +53,7 @@ impl Queue {
         Arc::as_ptr(self).addr()
     }
 
-    /// Its share of `pool`.
+    /// Adds the queue to `pool`, and returns the pool workqueue.
     fn pwq(self: &Arc<Self>, pool: &Arc<Pool>) -> Arc<Pwq> {
         let limit = self.limits.of(0);
         let traits = Traits {
@@ -70,7 +72,7 @@ impl Queue {
         self.members.lock().clone()
     }
 
-    /// Ends the queue and its pools, which hold each other until then.
+    /// Ends the queue and its pools, which hold references to each other until then.
     fn finish(&self, pools: impl IntoIterator<Item = (Arc<Pool>, Vec<thread::JoinHandle<()>>)>) {
         for (pool, workers) in pools {
             finish(&pool, workers);
@@ -102,7 +104,7 @@ impl FrontEnd for Queue {
     fn pwq_gone(&self, _: &Arc<Pool>, _: PwqKey) {}
 }
 
-/// These pools, with one worker each.
+/// Starts one worker in each of these pools.
 fn started<const N: usize>(
     pools: &[Arc<Pool>; N],
 ) -> [(Arc<Pool>, Vec<thread::JoinHandle<()>>); N] {

@@ -1,8 +1,9 @@
-//! One item, two pools: it never runs on both at once, and no instance is lost.
+//! One item and two pools: the item never runs on both at the same time, and no instance is lost.
 
 use super::*;
 
-/// Queues an item as a queue does whose slot points to `pwq`. Returns whether a new instance was accepted.
+/// Queues an item as a queue does whose slot points to `pwq`. Returns whether a new instance was
+/// accepted.
 fn queue_from(wq: &Arc<Queue>, pwq: &Pwq, pools: &[Arc<Pool>], item: &Item) -> bool {
     let Ok(pending) = item.claim() else {
         return false;
@@ -12,8 +13,8 @@ fn queue_from(wq: &Arc<Queue>, pwq: &Pwq, pools: &[Arc<Pool>], item: &Item) -> b
     true
 }
 
-/// Queues the item toward each of `first` in turn and, with `second_issuer`, from another thread toward the second pool. The first pool has
-/// `workers` workers.
+/// Queues the item on each of the pools `first` in turn and, with `second_issuer`, from another
+/// thread on the second pool. The first pool has `workers` workers.
 fn model(preemptions: usize, workers: usize, first: &'static [usize], second_issuer: bool) {
     explore(preemptions, move || {
         let wq = Queue::new(8);

@@ -1,4 +1,5 @@
-//! The waiter of an item runs it, or a worker does, or a remover takes it; each instance has one fate.
+//! The thread that waits for an item runs it, or a worker runs it, or another thread removes it.
+//! For each instance exactly one of these happens.
 
 use super::*;
 use crate::workqueue::task::control::remove;
@@ -33,7 +34,7 @@ fn what_is_queued_again_while_the_waiter_runs_it_runs_after_it() {
             move || queue(&pwq, &item).is_ok()
         });
         pool.run_only(item.raw(), None);
-        // The runs touch the same memory: never two at once.
+        // The runs touch the same memory, so two of them never overlap.
         let accepted = 1 + usize::from(again.join().unwrap());
         wq.flush.run(|| wq.members());
         assert_eq!(item.runs(), accepted);
@@ -71,7 +72,8 @@ fn a_place_that_a_waiter_leaves_goes_to_who_waits_for_one() {
         for item in &items {
             queue(&pwq, item).unwrap();
         }
-        // The second is inactive until the first has ended: whichever threads run them, never both at once.
+        // The second item is inactive until the first has ended. Whichever threads run them, their
+        // runs never overlap.
         pool.run_only(items[0].raw(), None);
         pool.run_only(items[1].raw(), None);
         wq.flush.run(|| wq.members());

@@ -18,16 +18,18 @@ use cmwq_topology::affinity::AffinityScope;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkqueueAttrs {
-    /// The workers' nice level, -20 (first) to 19 (last). A higher priority than the process's own needs a privilege; without it the queue
-    /// works at the process's level.
+    /// The nice level of the workers, from -20 (runs first) to 19 (runs last). A higher priority
+    /// than that of the process needs a privilege; without it the workers run at the level of the
+    /// process.
     pub nice: i32,
-    /// The CPUs that items may run on; `None`: all that the process may use. CPUs that do not exist or may not be used are
-    /// ignored; if none is left, the mask is ignored. Kept as given.
+    /// The CPUs on which items may run. `None`: all CPUs that the process may use. CPUs that do not
+    /// exist or may not be used are ignored, and if none is left the whole mask is. The mask is
+    /// kept as it was given.
     pub cpumask: Option<CpuSet>,
-    /// How the machine is cut into pods.
+    /// How the machine is cut into pods, each with a worker pool of its own.
     pub affinity_scope: AffinityScope,
-    /// Whether items always stay in the pod that they were queued from (`true`), or idle workers of another pod may steal them when their
-    /// own pod has too much to do (`false`).
+    /// If it is `true`, items always stay in the pod that they were queued from. If it is `false`,
+    /// idle workers of another pod may steal them when their own pod has too much to do.
     pub affinity_strict: bool,
 }
 
@@ -40,7 +42,8 @@ impl WorkqueueAttrs {
         }
     }
 
-    /// Takes over what has been edited, and leaves the rest as it is.
+    /// Takes over the attributes in which `edited` differs from `before`, and leaves the others as
+    /// they are.
     pub(crate) fn take_over(&mut self, before: &Self, edited: Self) {
         fn one<T: PartialEq>(own: &mut T, before: &T, edited: T) {
             if edited != *before {
@@ -72,16 +75,18 @@ impl WorkqueueAttrs {
 pub const WQ_DFL_ACTIVE: usize = 1024;
 /// The largest `max_active`.
 pub const WQ_MAX_ACTIVE: usize = 2048;
-/// The cap of the initial `min_active`.
+/// The largest initial `min_active`.
 pub(crate) const WQ_DFL_MIN_ACTIVE: usize = 8;
 /// The nice level of highpri pools.
 pub(crate) const HIGHPRI_NICE: i32 = -20;
-/// The nice level of BH pools that are not highpri: the kernel's softirqs come before all threads.
+/// The nice level of BH pools that are not highpri, which is raised because the kernel's softirqs
+/// come before all threads.
 pub(crate) const BH_NICE: i32 = -10;
-/// Bytes of a name that are kept.
+/// How many bytes of a name are kept.
 pub(crate) const NAME_MAX: usize = 31;
 
-/// The bound on how many items wait that is nearest to `wanted`; a warning says if it is another one.
+/// Returns the allowed limit on waiting items that is nearest to `wanted`, and warns if it is
+/// another value.
 pub(crate) fn clamp_max_waiting(name: &str, wanted: usize) -> usize {
     if wanted == 0 {
         warn(&format!(
@@ -91,8 +96,8 @@ pub(crate) fn clamp_max_waiting(name: &str, wanted: usize) -> usize {
     wanted.max(1)
 }
 
-/// The value within the range that is nearest to `wanted`; a warning says if it is another one. 0 is below the range: that it
-/// stands for the default when a queue is built is up to the builder.
+/// Returns the allowed `max_active` that is nearest to `wanted`, and warns if it is another value.
+/// 0 is below the range: the builder handles the 0 that stands for the default of a new queue.
 pub(crate) fn clamp_max_active(name: &str, wanted: usize) -> usize {
     let used = wanted.clamp(1, WQ_MAX_ACTIVE);
     if used != wanted {

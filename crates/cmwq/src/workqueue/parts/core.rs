@@ -18,40 +18,46 @@ use crate::sys::epoch::{Replaced, Shared};
 use crate::sys::sync::Mutex;
 use std::sync::{Arc, OnceLock, Weak};
 
-// All issuers read it, and it is written rarely: nothing written often may share its cache lines.
+// Every issuer reads this, and it is rarely written. Data that is written often must not share its
+// cache lines.
 #[repr(align(128))]
 pub(crate) struct WqCore {
-    /// Unlike the name, unique: no other queue of the process has or had it.
+    /// The serial number of the queue. Unlike the name it is unique: no other queue of the process
+    /// has or had the same.
     pub(crate) serial: u64,
     pub(crate) name: String,
     pub(crate) engine: Engine,
     pub(crate) kind: WorkqueueKind,
     pub(crate) flags: Flags,
     pub(crate) rescuer: Option<Arc<Rescuer>>,
-    /// By CPU: the pool workqueue of an item queued from there. Set once, right after the queue was made; its entries are replaced.
+    /// The pool workqueue of an item, indexed by the CPU that it is queued from. The table is set
+    /// once, right after the queue was made; its entries are replaced later.
     pub(crate) slots: OnceLock<Box<[Shared<Pwq>]>>,
-    /// Drains in progress, destruction included: while not 0, only the queue's own items may queue.
+    /// How many drains are in progress, the destruction included. While it is not 0, only the
+    /// queue's own items may queue.
     pub(crate) closed: AtomicU32,
-    /// 1: the queue has warned of a dropped item.
+    /// 1: the queue has warned that it dropped an item.
     pub(crate) warned: AtomicU32,
-    /// 1: it is deprecated, and has not been used. Read by issuers without a cached route.
+    /// 1: the queue is deprecated and has not been used yet. Only issuers without a cached route
+    /// read this.
     pub(crate) unused: AtomicU32,
-    /// 1: it was shut down.
+    /// 1: the queue was shut down.
     pub(in crate::workqueue) shut: AtomicU32,
-    /// 1: its destruction has begun.
+    /// 1: the destruction of the queue has begun.
     pub(in crate::workqueue) ending: AtomicU32,
-    /// All pool workqueues that may have items, oldest first; retired ones too until they are gone. Under this lock only a pool's lock is
-    /// taken.
+    /// All pool workqueues that may have items, the oldest first. A retired one stays here until it
+    /// is gone from its pool. A thread that holds this lock takes no other lock than that of a
+    /// pool.
     pub(in crate::workqueue) members: Mutex<Vec<Arc<Pwq>>>,
     /// Serialises changes of the attributes.
     pub(in crate::workqueue) control: Mutex<Control>,
     pub(in crate::workqueue) flush: FlushGenerations,
     pub(crate) limits: Limits,
-    /// Which items have their times measured.
+    /// Chooses the items whose times are measured.
     pub(crate) sampler: Arc<Sampler>,
-    /// The bound on how many items wait, if there is one.
+    /// The limit on waiting items, if there is one.
     pub(crate) room: Option<Arc<WaitingBound>>,
-    /// The attributes of its workers' threads.
+    /// The settings of the threads of its workers.
     pub(crate) threads: Option<WorkerThreads>,
 }
 
@@ -116,9 +122,11 @@ impl WqCore {
             group.join(own);
         }
         {
-            // All changes since the queue was added are visible here, under the lock that callbacks of changes take.
+            // The lock is the one that the callbacks of changes take. With it held, every change
+            // since the queue was added is visible here.
             let mut control = core.control.lock();
-            // It was started before the queue was added, for the CPUs of that time.
+            // The rescuer was started before the queue was added, so it is bound to the CPUs of
+            // that time.
             core.settle_rescuer(&control);
             let mapping = core.engine.map(&control.attrs, kind, core.threads.as_ref());
             let pwqs = core.make_pwqs(&mapping, &control.current);
@@ -144,8 +152,8 @@ impl WqCore {
         current().front == self.id()
     }
 
-    /// Whether the calling thread runs an item of this queue, perhaps inside of which it runs one of another queue. Then a wait for the whole
-    /// of this queue would never end.
+    /// Whether the calling thread runs an item of this queue, possibly with an item of another
+    /// queue inside it. If it does, a wait for the whole queue would never end.
     pub(crate) fn waits_here(&self) -> bool {
         is_on_stack(|what| what.front == self.id())
     }
@@ -157,14 +165,15 @@ impl WqCore {
 
     pub(crate) fn attrs(&self) -> WorkqueueAttrs {
         if self.engine.is_inherited() {
-            // A thread of the parent may hold the lock for ever.
+            // In a fork's child a thread that exists only in the parent may hold the lock for ever.
             let control = self.control.try_lock();
             return control.map_or_else(WorkqueueAttrs::default, |own| own.attrs.clone());
         }
         self.control.lock().attrs.clone()
     }
 
-    /// `max_active` and `min_active`; zeros in a fork's child whose parent was changing them.
+    /// Returns `max_active` and `min_active`. In the child of a fork they are zeros if the parent
+    /// was changing them.
     pub(crate) fn limits_given(&self) -> [usize; 2] {
         if self.engine.is_inherited() {
             return self.limits.try_numbers().unwrap_or_default();
@@ -172,13 +181,13 @@ impl WqCore {
         [self.limits.max_active(), self.limits.min_active()]
     }
 
-    /// Builds all that the new attributes need, then switches every slot.
+    /// Builds everything that the new attributes need, and then switches every slot.
     pub(crate) fn apply(self: &Arc<Self>, attrs: WorkqueueAttrs) -> Result<(), Error> {
         self.must_have_attrs()?;
         self.set_attrs(|own| *own = attrs)
     }
 
-    /// As [`apply`](Self::apply), for those attributes that `change` edits.
+    /// Applies attributes as [`apply`](Self::apply) does, but only those that `change` edits.
     pub(crate) fn change(
         self: &Arc<Self>,
         change: impl FnOnce(&mut WorkqueueAttrs),
@@ -186,7 +195,8 @@ impl WqCore {
         self.must_have_attrs()?;
         let before = self.attrs();
         let mut edited = before.clone();
-        // Without the lock: it is foreign code, which may use this queue.
+        // This is called without the lock, because it is code of the program, which may use this
+        // queue.
         change(&mut edited);
         self.set_attrs(|own| own.take_over(&before, edited))
     }
@@ -209,14 +219,14 @@ impl WqCore {
         Ok(())
     }
 
-    /// Has limits and slots follow the attributes and the CPUs.
+    /// Makes limits and slots follow the attributes and the CPUs.
     pub(in crate::workqueue) fn follow(self: &Arc<Self>, control: &mut Control) {
         self.limits.recompute(&self.engine, &control.attrs);
         self.remap(control);
         self.limits.settle(&self.members());
     }
 
-    /// Edits the limits, and has the pool workqueues follow them.
+    /// Edits the limits, and makes the pool workqueues follow them.
     pub(in crate::workqueue) fn change_limits(&self, change: impl FnOnce(&Limits)) {
         let control = self.control.lock();
         change(&self.limits);
@@ -224,7 +234,7 @@ impl WqCore {
         self.limits.settle(&self.members());
     }
 
-    /// The attributes, and the pool for CPUs that have no pod.
+    /// Returns the attributes, and the number of the pool for CPUs that have no pod.
     pub(crate) fn attrs_and_default_pool(&self) -> (WorkqueueAttrs, Option<u32>) {
         let control = self.control.lock();
         let default = control.current.first().map(|pwq| pwq.pool.id);
@@ -235,7 +245,8 @@ impl WqCore {
         self.control.lock().destroyed
     }
 
-    /// Has the rescuer rest on the CPUs as they are now. Under the lock, so that no thread moves it back to the CPUs of before.
+    /// Binds an idle rescuer to the CPUs as they are now. The caller holds the lock of `control`,
+    /// so that no thread moves the rescuer back to earlier CPUs.
     pub(in crate::workqueue) fn settle_rescuer(&self, _control: &Control) {
         if let Some(rescuer) = &self.rescuer {
             rescuer.move_to(&self.engine.resting_place());
@@ -243,8 +254,8 @@ impl WqCore {
     }
 
     pub(in crate::workqueue) fn remap(self: &Arc<Self>, control: &mut Control) {
-        // There is nothing to do before the queue is made (it maps itself then) or after it was
-        // destroyed.
+        // Nothing has to be done before the queue is made, which sets the slots itself, or after it
+        // was destroyed.
         let Some(slots) = self.slots.get().filter(|_| !control.destroyed) else {
             return;
         };
@@ -257,7 +268,7 @@ impl WqCore {
             .zip(&mapping.of_cpu)
             .map(|(slot, &index)| slot.replace(pwqs[index].clone()))
             .collect();
-        // After this no issuer uses an old pool workqueue.
+        // This waits for a grace period. After it no issuer uses an old pool workqueue.
         drop(Replaced::retire(old, epochs()));
         let before = std::mem::replace(&mut control.current, pwqs);
         for pwq in before {
@@ -272,7 +283,8 @@ impl WqCore {
         self.limits.share_among(&self.members());
     }
 
-    /// The pool workqueues of a mapping: those of `current` that fit, and new ones.
+    /// Returns the pool workqueues of a mapping: those of `current` that fit, and new ones for the
+    /// rest.
     pub(in crate::workqueue) fn make_pwqs(
         self: &Arc<Self>,
         mapping: &Mapping,
@@ -283,7 +295,8 @@ impl WqCore {
             .iter()
             .map(|key| self.engine.acquire_pool(key))
             .collect();
-        // One colour for all: no flush may begin between reading it and entering the members.
+        // All new pool workqueues get the same flush colour. So no flush may begin between the
+        // reading of the colour and the moment when they are among the members.
         self.flush.with_colour(|colour| {
             let made = pools.into_iter().map(|pool| {
                 match current.iter().find(|pwq| pwq.pool.id == pool.id) {
@@ -304,11 +317,12 @@ impl WqCore {
         colour: u32,
     ) -> Arc<Pwq> {
         let node = self.limits.node_of(&self.engine, &pool);
-        // The lock of `forget`, which unplugs: so the end of an older pool workqueue is not missed.
+        // [`forget`](Self::forget) takes the same lock before it unplugs the next pool workqueue,
+        // so the end of an older one is not missed here.
         let mut members = self.members.lock();
         let plugged = self.ordered() && !members.is_empty();
-        // Chunks are for pools whose workers claim batches. On a pool of one CPU items run one after the other, in an order that threads
-        // may observe.
+        // Chunks are for pools whose workers claim batches. In a pool of one CPU items run one
+        // after the other, in an order that threads may observe.
         let in_chunks = !self.ordered()
             && self.room.is_none()
             && pool.attrs.batch > 1
@@ -327,7 +341,8 @@ impl WqCore {
             .with_sampler(self.sampler.clone())
             .with_room(self.room.clone());
         let (key, chunks) = {
-            // Closing batches would give credits back, and so call the front end, which may need the members.
+            // Batches stay open: closing them would give credits back, and that calls the front
+            // end, which may need the lock of the members.
             let mut guard = pool.lock_beside_batches();
             let key = guard.add_pwq(state);
             let chunks = in_chunks.then(|| guard.allow_chunks(key, &pool));
@@ -349,7 +364,7 @@ impl WqCore {
         }
     }
 
-    /// A retired pool workqueue is gone from its pool.
+    /// Forgets a retired pool workqueue that is gone from its pool.
     pub(in crate::workqueue) fn forget(&self, pool: &Arc<Pool>, key: PwqKey) {
         let unplugged = {
             let mut members = self.members.lock();
@@ -360,7 +375,8 @@ impl WqCore {
                 return;
             };
             members.remove(at);
-            // Ordered: the next one may run only when it is the oldest left.
+            // A pool workqueue of an ordered queue may run items only when it is the oldest one
+            // left.
             members
                 .first()
                 .filter(|_| self.ordered() && at == 0)
@@ -410,7 +426,8 @@ impl WqCore {
         Ok(())
     }
 
-    /// Whether items queued from `cpu` have to wait for a credit. A hint.
+    /// Whether items that are queued from `cpu` have to wait for a credit. The answer may be out of
+    /// date when the caller reads it.
     pub(crate) fn is_congested(&self, cpu: usize) -> bool {
         let slots = self.slots.get().expect("set when the queue was made");
         let pwq = {
@@ -420,13 +437,13 @@ impl WqCore {
         pwq.pool.has_inactive(pwq.key)
     }
 
-    /// The nice level that the queue's workers have, once a worker has begun.
+    /// Returns the nice level that the queue's workers really have, once a worker has begun.
     pub(crate) fn effective_nice(&self) -> Option<i32> {
         let members = self.members();
         members.iter().find_map(|pwq| pwq.pool.effective_nice())
     }
 
-    /// The sum of the counts of its existing pool workqueues.
+    /// Returns the sum of the counts of the pool workqueues that exist now.
     pub(crate) fn stats(&self) -> QueueStats {
         let mut sum = QueueStats::default();
         for pwq in self.members() {

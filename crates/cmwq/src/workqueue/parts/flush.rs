@@ -1,19 +1,25 @@
-//! Flush generations: waiting for all items accepted before.
+//! Flush generations: waiting for all items that were accepted before.
 //!
-//! Every item carries the colour that was current when it was accepted. A flush makes the next colour current on every pool workqueue of
-//! the queue, and waits until no item of the old colour is in flight: one *generation*. Generations complete in order, so a flush waits for
-//! all older ones too. A steady producer cannot hold it up: its items have the next colour.
+//! Every item carries the *colour* (a number from 0 to 15) that was current when the item was
+//! accepted. A flush makes the next colour current in every pool workqueue of the queue, and waits
+//! until no item of the old colour is in flight. That is one *generation*. Generations complete in
+//! order, so a flush also waits for all older ones. A producer that queues without pause cannot
+//! hold a flush up, because its later items have the next colour.
 //!
-//! There are 16 colours, so at most 15 generations are outstanding. A flusher that finds no free colour waits for one; if another flusher
-//! begins a generation after it arrived, that generation covers it as well, so many flushers share one.
+//! There are 16 colours, so at most 15 generations are outstanding. A flush that finds no free
+//! colour waits for one. If another flush begins a generation meanwhile, that generation covers the
+//! waiting flush as well, so many flushes share one generation.
 //!
-//! **Which items does a flush cover?** All whose `queue()` returned before: they were published, and the flusher accepts them before a generation begins
-//! that covers it, so under this generation's colour or an older one. There may be many, so it does that before it takes the lock of the flush, which
-//! workers that end an item need.
+//! **Which items does a flush cover?** It covers all items whose `queue()` returned before the
+//! flush was called. These items were published, and the flush accepts them before it begins or
+//! joins a generation. So they have the colour of that generation or of an older one. There may be
+//! many of them. Therefore the flush accepts them before it takes its lock, which workers need when
+//! an item ends.
 //!
-//! A flush may also be awaited ([`FlushGenerations::poll`]). Under the same lock a task leaves its waker or finds its generation complete, so no
-//! completion passes between the two. The lock holder that completes a generation takes all wakers, and its caller calls them after the
-//! unlock: a waker is the program's code.
+//! A task may await a flush as well ([`FlushGenerations::poll`]). Under one and the same lock the
+//! task either leaves its waker or finds its generation complete, so it misses no completion. The
+//! thread that completes a generation takes all wakers while it holds the lock. Its caller calls
+//! them after it has released the lock, because a waker is code of the program.
 
 use super::pwq::Pwq;
 use crate::pool::{COLOURS, Pool};
@@ -23,7 +29,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::task::Waker;
 
-/// The wakers of tasks that may go on.
+/// The wakers of tasks that can go on.
 pub(crate) type Woken = Vec<Foreign<Waker>>;
 
 #[derive(Default)]
@@ -36,47 +42,51 @@ pub(crate) struct FlushGenerations {
 struct FlushState {
     /// The colour that is current.
     colour: u32,
-    /// Generations begun and complete since the queue was made. Generation number n is complete when `complete > n`.
+    /// How many generations have begun, and how many are complete, since the queue was made.
+    /// Generation number n is complete when `complete > n`.
     begun: u64,
     complete: u64,
     /// The outstanding generations, oldest first.
     outstanding: VecDeque<Generation>,
-    /// The wakers of tasks that wait for the next change, each with the number of its [`Awaited`].
+    /// The wakers of tasks that wait for the next completion, each with the number of its
+    /// [`Awaited`].
     tasks: BTreeMap<u64, Foreign<Waker>>,
-    /// The wakers that the lock holder has to call after the unlock.
+    /// The wakers that the lock holder has to call after it has released the lock.
     woken: Woken,
-    /// The number of the next task.
+    /// The number that the next task gets.
     next_task: u64,
 }
 
 /// An awaited flush.
 #[derive(Default)]
 pub(crate) struct Awaited {
-    /// The first generation that began after this one was polled covers it; `None`: not polled yet.
+    /// The number of the generation that covers this flush: the first one that begins after the
+    /// first poll. `None`: it was not polled yet.
     mine: Option<u64>,
-    /// The number under which its waker is kept.
+    /// The number under which the waker of the task is kept.
     task: Option<u64>,
 }
 
 struct Generation {
     colour: u32,
-    /// Pool workqueues with items of the colour in flight, plus one while the generation is being begun.
+    /// How many pool workqueues have items of the colour in flight, plus one while the generation
+    /// is being begun.
     busy: usize,
 }
 
 impl FlushGenerations {
-    /// Calls `f` with the current colour; no generation begins meanwhile.
+    /// Calls `f` with the current colour. No generation begins meanwhile.
     pub(crate) fn with_colour<R>(&self, f: impl FnOnce(u32) -> R) -> R {
         f(self.state.lock().colour)
     }
 
-    /// Waits for every item that was accepted by `members()` before the call.
+    /// Waits for every item that the pool workqueues `members()` have accepted before the call.
     pub(crate) fn run(&self, members: impl Fn() -> Vec<Arc<Pwq>>) {
         for pwq in members() {
             drop(pwq.pool.lock_accepting());
         }
         let mut state = self.state.lock();
-        // The first generation that begins after this covers this caller.
+        // The first generation that begins after this point covers this caller.
         let mine = state.begun;
         while state.begun == mine && state.outstanding.len() == COLOURS - 1 {
             state = self.changed.wait(state);
@@ -95,10 +105,11 @@ impl FlushGenerations {
         }
     }
 
-    /// Begins an awaited flush at the first call. `true`: every item that was accepted by `members()` before that call has ended. `false`:
-    /// `waker` will be woken when it is worth another call.
+    /// Polls an awaited flush, which begins with the first call. `true`: every item that the pool
+    /// workqueues `members()` had accepted before the first call has ended. `false`: `waker` will
+    /// be woken when the caller should call again.
     ///
-    /// The caller holds no lock: wakers of other tasks may be called here.
+    /// The caller holds no lock, because this may call wakers of other tasks.
     pub(crate) fn poll(
         &self,
         awaited: &mut Awaited,
@@ -110,7 +121,7 @@ impl FlushGenerations {
                 drop(pwq.pool.lock_accepting());
             }
         }
-        // The clone and the drop of a waker are the program's code: outside of the lock.
+        // Cloning and dropping a waker is code of the program, so it happens without the lock.
         let mut waker = Some(Foreign::new(waker.clone()));
         let mut state = self.state.lock();
         let mine = *awaited.mine.get_or_insert(state.begun);
@@ -133,7 +144,7 @@ impl FlushGenerations {
         complete
     }
 
-    /// The task does not wait any more.
+    /// Removes the waker of a task that does not wait any more.
     pub(crate) fn forget(&self, awaited: &mut Awaited) {
         if let Some(task) = awaited.task.take() {
             let waker = self.state.lock().tasks.remove(&task);
@@ -150,7 +161,8 @@ impl FlushGenerations {
             colour: old,
             busy: 1,
         });
-        // `colour_done` for this generation has to wait for the state's lock.
+        // A worker that calls `colour_done` for this generation waits for the lock of the state, so
+        // it cannot complete the generation meanwhile.
         let mut busy = 0;
         for pwq in members {
             let mut guard = pwq.pool.lock();
@@ -162,7 +174,8 @@ impl FlushGenerations {
         self.one_done(state, old);
     }
 
-    /// One pool workqueue has no item of `colour` in flight any more. The caller wakes these tasks.
+    /// Notes that one pool workqueue has no item of `colour` in flight any more. The caller wakes
+    /// the returned tasks.
     #[must_use]
     pub(crate) fn colour_done(&self, colour: u32) -> Woken {
         let mut state = self.state.lock();
@@ -195,14 +208,15 @@ impl FlushGenerations {
     }
 }
 
-/// Wakes these tasks, by a caller that holds no lock and owns no claimed item.
+/// Wakes these tasks. The caller holds no lock and owns no claimed item.
 pub(crate) fn wake(woken: Woken) {
     for waker in woken {
         Pool::wake_task(Box::new(waker));
     }
 }
 
-/// Whether a drain warns, after this many flushes that found more to do, that it takes long: as often as the kernel does.
+/// Whether a drain warns that it takes long after it has flushed this many times. It warns as often
+/// as the kernel does.
 pub(crate) fn says_that_it_takes_long(flushes: u32) -> bool {
     flushes == 10 || (flushes.is_multiple_of(100) && flushes <= 1000)
 }

@@ -1,20 +1,29 @@
 //! Concurrency groups: a limit on the active items of several workqueues together.
 //!
-//! Credits, and the wait for them, work as for one workqueue: see `pool/queue/credits.rs` and `limits.rs`. A group adds a [shared
-//! limit](SharedLimit) behind the stores of its workqueues, and a ring of the stores whose pool workqueues wait for it.
+//! Credits, and the wait for them, work as they do for one workqueue: see `pool/queue/credits.rs`
+//! and `limits.rs`. Each workqueue takes its credits from stores, one for each node or CPU. A group
+//! adds a [shared limit](SharedLimit) behind the stores of its workqueues, and a ring of those
+//! stores that have pool workqueues waiting for the shared limit.
 //!
-//! **Round robin.** A free credit goes to the store at the front of the ring. That store gives it to its next pool workqueue, and goes to
-//! the back if others wait. So each workqueue gets the same share, however much it queues.
+//! **Round robin.** A free credit goes to the store at the front of the ring. That store gives it
+//! to its next pool workqueue, and moves to the back of the ring if others wait. So each workqueue
+//! gets the same share, however many items it queues.
 //!
-//! **Two limits.** A store that has reached its own limit leaves the ring: only the end of one of its own items can free a credit for it,
-//! and that brings it back ([`ConcurrencyGroup::serve`] with the store), since one of its pool workqueues is counted as waiting.
+//! **Two limits.** A store that has reached its own limit leaves the ring: it can use a credit only
+//! when one of its own items has ended. The end of such an item brings the store back
+//! ([`ConcurrencyGroup::serve`] with the store), since one of its pool workqueues is counted as
+//! waiting.
 //!
-//! **No credit is missed.** A thread that gives a credit back serves the ring afterwards. A pool workqueue that has to wait is entered
-//! first, under the ring's lock. If that makes the shared limit tight, all unused credits of all workqueues are collected, each under its
-//! pool's lock, and the ring is served again. An item that ends elsewhere either comes before that collection, which finds its credit; or
-//! its worker takes the pool's lock after it, sees a waiter, gives the credit back and serves the ring.
+//! **No credit is missed.** A thread that gives a credit back serves the ring afterwards. A pool
+//! workqueue that has to wait is entered first, under the lock of the ring. If the shared limit
+//! becomes tight by that (stores wait for it), all unused credits of all workqueues are collected,
+//! each under the lock of its pool, and the ring is served again. For an item that ends elsewhere
+//! there are two cases. If it ends before its pool is visited, the collection finds its credit. If
+//! its worker takes the pool's lock after that visit, the worker sees that there is a waiter, gives
+//! the credit back and serves the ring.
 //!
-//! Locks, in this order: a workqueue's own; the ring's; those of a store's waiting list and of a pool; the shared limit's.
+//! The locks are taken in this order: that of a workqueue; that of the ring; those of a store's
+//! waiting list and of a pool; that of the shared limit.
 #![forbid(unsafe_code)]
 
 use super::node::{self, Node, Served, is_used_up};
@@ -71,24 +80,24 @@ static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
 
 struct GroupCore {
     serial: u64,
-    /// The fork generation of the process that made it.
+    /// The fork generation of the process that made the group.
     born: u32,
     shared: Arc<SharedLimit>,
-    /// Stores with pool workqueues that wait for a credit, each once.
+    /// The stores with pool workqueues that wait for a credit. Each is here once.
     ring: Mutex<VecDeque<Arc<Node>>>,
     queues: Mutex<Vec<Weak<dyn Member>>>,
 }
 
 /// A workqueue of a group.
 pub(crate) trait Member: Send + Sync {
-    /// All its pool workqueues that may hold credits.
+    /// Returns all pool workqueues of the workqueue that may hold credits.
     fn pwqs(&self) -> Vec<Arc<Pwq>>;
 }
 
-/// The largest limit of a group; more is cut to it.
+/// The largest limit of a group. A larger value is cut to it.
 const MOST: usize = 1 << 20;
 
-/// The value within the range that is nearest to `wanted`; a warning says if it is another one.
+/// Returns the allowed value that is nearest to `wanted`, and warns if it is another one.
 fn within_range(name: &str, wanted: usize) -> i32 {
     let used = wanted.clamp(1, MOST);
     if used != wanted {
@@ -113,10 +122,10 @@ impl ConcurrencyGroup {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn new(name: &str, max_active: usize) -> Self {
-        // There may be no engine yet.
+        // From here on forks change the generation. There may be no engine yet that asked for it.
         fork::notice();
         ConcurrencyGroup(Arc::new(GroupCore {
-            // Relaxed: only uniqueness matters.
+            // Relaxed is enough: the numbers only have to be unique.
             serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
             born: fork::generation(),
             shared: SharedLimit::new(name.to_owned(), within_range(name, max_active)),
@@ -198,20 +207,21 @@ impl ConcurrencyGroup {
         &self.0.shared
     }
 
-    /// Adds `queue`: its unused credits are collected when other queues need them.
+    /// Adds `queue` to the group. The group collects the unused credits of the queue when other
+    /// queues need them.
     pub(crate) fn join(&self, queue: Weak<dyn Member>) {
         let mut queues = self.0.queues.lock();
         queues.retain(|queue| queue.strong_count() > 0);
         queues.push(queue);
     }
 
-    /// Those of its queues that still exist.
+    /// Returns the queues of the group that still exist.
     fn queues(&self) -> Vec<Arc<dyn Member>> {
         let queues = self.0.queues.lock();
         queues.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Whether the items that the thread `tid` runs use up the limit.
+    /// Whether the items that the thread `tid` runs use up the limit of the group.
     pub(super) fn is_used_up_by(&self, tid: i32) -> bool {
         let (limit, _) = self.0.shared.limit_and_held();
         let pwqs: Vec<_> = self
@@ -222,7 +232,8 @@ impl ConcurrencyGroup {
         is_used_up(limit, pwqs.iter(), tid)
     }
 
-    /// Gives free credits to the waiters. `entering`: a store that may have begun to wait, or whose own limit may have freed a credit.
+    /// Gives free credits to the waiters. `entering` is a store that may have begun to wait, or
+    /// whose own limit may have freed a credit.
     pub(crate) fn serve(&self, mut entering: Option<&Arc<Node>>) {
         loop {
             let tight_from_now = {
@@ -233,7 +244,7 @@ impl ConcurrencyGroup {
                     ring.push_back(node.clone());
                 }
                 if serve_ring(&mut ring) {
-                    // Others need the ring meanwhile.
+                    // The lock of the ring is released in between, because other threads need it.
                     continue;
                 }
                 self.0.shared.set_tight(!ring.is_empty())
@@ -241,7 +252,8 @@ impl ConcurrencyGroup {
             if !tight_from_now {
                 return;
             }
-            // A thread that gives a credit back from here on serves the ring. Credits held unused are collected here.
+            // From here on a thread that gives a credit back serves the ring. The credits that are
+            // held and not used are collected here.
             for queue in self.queues() {
                 node::collect(&queue.pwqs());
             }
@@ -249,11 +261,11 @@ impl ConcurrencyGroup {
     }
 }
 
-/// How many turns are served in one holding of the ring's lock.
+/// How many turns are served before the lock of the ring is released.
 const TURNS: usize = 64;
 
-/// Gives one credit each in turn, while the shared limit has some. Stores that still wait for it stay in the ring. `true`: there may be more credits for
-/// them.
+/// Gives one credit to each store in turn, while the shared limit has some. Stores that still wait
+/// for the shared limit stay in the ring. `true`: there may be more credits for them.
 fn serve_ring(ring: &mut VecDeque<Arc<Node>>) -> bool {
     for _ in 0..TURNS {
         let Some(node) = ring.pop_front() else {
@@ -296,14 +308,17 @@ impl fmt::Debug for ConcurrencyGroup {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GroupState {
-    /// Unlike the name, unique: no other group of the process has or had it.
+    /// The serial number of the group. Unlike the name it is unique: no other group of the process
+    /// has or had the same.
     pub serial: u64,
     /// The name.
     pub name: String,
-    /// How many items may be active.
+    /// How many items of the group may be active at a time.
     pub max_active: usize,
-    /// Credits that queues hold: those of active items, and some kept for the next items while no other queue waits.
+    /// How many credits the queues hold: those of active items, and some that are kept for the next
+    /// items while no other queue waits.
     pub held: usize,
-    /// Waiters for a credit: workqueues, an unbound one once for each node where it waits.
+    /// How many workqueues wait for a credit. An unbound workqueue counts once for each node on
+    /// which it waits.
     pub waiting: usize,
 }

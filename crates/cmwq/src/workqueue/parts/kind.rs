@@ -16,23 +16,25 @@ use crate::trace::warn_once;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WorkqueueKind {
-    /// In the pod of the CPU that they were queued from, on as many running workers as the pod has CPUs.
+    /// Items run in the pod of the CPU that they were queued from, on as many running workers as
+    /// the pod has CPUs.
     Unbound,
-    /// One at a time, in the order in which they were queued, in the whole process.
+    /// Items run one at a time in the whole process, in the order in which they were queued.
     Ordered,
-    /// On the CPU that they were queued from, on one running worker.
+    /// Items run on the CPU that they were queued from, on one running worker.
     PerCpu,
-    /// On the CPU that they were queued from, one at a time, in the order in which they were queued. They must not block.
+    /// Items run on the CPU that they were queued from, one at a time, in the order in which they
+    /// were queued. They must not block.
     Bh,
 }
 
 impl WorkqueueKind {
-    /// Whether attributes apply.
+    /// Whether the queue has attributes that can be set.
     pub(crate) fn is_unbound(self) -> bool {
         matches!(self, WorkqueueKind::Unbound | WorkqueueKind::Ordered)
     }
 
-    /// The kind of the pool of a CPU; `None`: the pools belong to pods.
+    /// Returns the kind of the pool of a CPU. `None`: the pools belong to pods.
     pub(crate) fn pool_of(self, cpu: usize) -> Option<PoolFor> {
         match self {
             WorkqueueKind::PerCpu => Some(PoolFor::PerCpu(cpu)),
@@ -63,21 +65,21 @@ pub(crate) struct Flags {
     pub(crate) power_efficient: bool,
     pub(crate) workers_only: bool,
     pub(crate) deprecated: Option<Deprecated>,
-    /// How many items may wait.
+    /// The limit on waiting items, if there is one.
     pub(crate) max_waiting: Option<usize>,
 }
 
 /// The warning for a deprecated queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Deprecated {
-    /// The queue's name in programs; `instead` is its replacement.
+    /// The name of the queue's variable in programs. `instead` is its replacement.
     pub(crate) name: &'static str,
     pub(crate) instead: &'static str,
 }
 
 impl Deprecated {
-    /// Warns that `func` was queued on it. One warning per process for all deprecated queues, as in the kernel: all of them mean that the
-    /// program is old.
+    /// Warns that `func` was queued on the queue. As in the kernel there is one warning per process
+    /// for all deprecated queues, since each of them means that the program is old.
     #[cold]
     pub(crate) fn warn(self, func: usize) {
         warn_once!(
@@ -107,23 +109,23 @@ impl std::fmt::Display for Flags {
     }
 }
 
-/// The options that a builder was given.
+/// The options that the builder was given.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) per_cpu: bool,
     pub(crate) bh: bool,
     pub(crate) ordered: bool,
     pub(crate) flags: Flags,
-    /// The attribute that was given, if any.
+    /// The name of the attribute that was set, if any.
     pub(crate) attribute: Option<&'static str>,
-    /// A nice level was given.
+    /// Whether a nice level was set.
     pub(crate) nice: bool,
-    /// 0: the default.
+    /// The limit on active items. 0 stands for the default.
     pub(crate) max_active: usize,
 }
 
 impl Wanted {
-    /// The requested kind, or an error that names two options that exclude each other.
+    /// Returns the requested kind, or an error that names two options that exclude each other.
     pub(crate) fn kind(&self) -> Result<WorkqueueKind, Error> {
         let exclude = |one, other| Err(Error::Incompatible { one, other });
         let flags = &self.flags;

@@ -1,4 +1,5 @@
-//! `max_active`: how many items of a queue may be active, per NUMA node or per CPU, and which pool workqueues wait for a credit.
+//! `max_active`: how many items of a queue may be active, per NUMA node or per CPU, and which pool
+//! workqueues wait for a *credit* (the right of one item to be active).
 
 use super::attrs::{WQ_DFL_MIN_ACTIVE, WorkqueueAttrs};
 use super::group::ConcurrencyGroup;
@@ -11,24 +12,24 @@ use crate::sys::sync::Mutex;
 use crate::topology::CpuSet;
 use std::sync::Arc;
 
-/// The limits of one queue: for an unbound queue one for each node, and a last one for pools that lie on no single node; for a per-CPU
-/// queue one for each CPU.
+/// The limits of one queue. An unbound queue has one limit for each node, and a last one for pools
+/// that lie on no single node. A per-CPU queue has one limit for each CPU.
 pub(crate) struct Limits {
     kind: WorkqueueKind,
     nodes: Vec<Arc<Node>>,
     numbers: Mutex<NodeNumbers>,
-    /// The limit that it shares with other workqueues.
+    /// The group whose limit the queue shares with other workqueues.
     group: Option<ConcurrencyGroup>,
 }
 
 pub(crate) struct NodeNumbers {
     max_active: usize,
     min_active: usize,
-    /// No item may become active.
+    /// Whether the queue is frozen, so that no item may become active.
     frozen: bool,
 }
 
-/// The limit of a queue without a limit.
+/// The limit that stands for no limit.
 const UNLIMITED: i32 = i32::MAX / 4;
 
 impl Limits {
@@ -65,7 +66,7 @@ impl Limits {
         self.group.as_ref()
     }
 
-    /// Which limit a pool counts against.
+    /// Returns the index of the limit against which the items of a pool count.
     pub(crate) fn node_of(&self, engine: &Engine, pool: &Pool) -> usize {
         match pool.attrs.kind {
             PoolFor::PerCpu(cpu) | PoolFor::Bh(cpu) => cpu,
@@ -84,7 +85,7 @@ impl Limits {
         self.nodes.len()
     }
 
-    /// The limits as they are now.
+    /// Returns the limits as they are now.
     pub(crate) fn values(&self) -> Vec<usize> {
         let values = self.nodes.iter().map(|node| *node.value.lock());
         values
@@ -100,7 +101,7 @@ impl Limits {
         self.numbers.lock().min_active
     }
 
-    /// `max_active` and `min_active`, if no thread changes the limits at the moment.
+    /// Returns `max_active` and `min_active`, if no thread is changing the limits.
     pub(crate) fn try_numbers(&self) -> Option<[usize; 2]> {
         let numbers = self.numbers.try_lock()?;
         Some([numbers.max_active, numbers.min_active])
@@ -109,7 +110,7 @@ impl Limits {
     pub(crate) fn set_max_active(&self, max_active: usize) {
         let mut numbers = self.numbers.lock();
         numbers.max_active = max_active;
-        // A lowered limit lowers min_active too; raising does not restore it.
+        // A lowered limit lowers `min_active` too. Raising the limit does not restore it.
         numbers.min_active = numbers.min_active.min(max_active);
     }
 
@@ -122,7 +123,7 @@ impl Limits {
         self.numbers.lock().frozen = frozen;
     }
 
-    /// Recomputes the limits.
+    /// Computes the limits anew from the numbers, the CPUs and the attributes.
     pub(crate) fn recompute(&self, engine: &Engine, attrs: &WorkqueueAttrs) {
         let numbers = self.numbers.lock();
         self.set_values(numbers.values(engine, self.kind, attrs));
@@ -137,17 +138,19 @@ impl Limits {
         }
     }
 
-    /// After a change of the limits. Lowered: unused credits go back at once, used credits as their items end. Raised: the waiters are
-    /// served.
+    /// Makes the pool workqueues follow changed limits. If a limit was lowered, unused credits go
+    /// back at once and used ones when their items end. If it was raised, the waiters get credits.
     pub(crate) fn settle(&self, members: &[Arc<Pwq>]) {
         self.share_among(members);
         collect(members);
         self.serve_all();
     }
 
-    /// Whether items are active. If the limits are 0, none becomes active after `false`.
+    /// Whether any item is active. If the limits are 0 and the answer is `false`, no item becomes
+    /// active later.
     pub(crate) fn is_any_active(&self, members: &[Arc<Pwq>]) -> bool {
-        // In this order: credits that are not handed on any more are found in the pools.
+        // The threads that hand credits on are checked first: when they are done, their credits are
+        // found in the pools.
         self.nodes.iter().any(|node| node.hands_on())
             || members.iter().any(|pwq| {
                 let mut guard = pwq.pool.lock_accepting();
@@ -155,8 +158,8 @@ impl Limits {
             })
     }
 
-    /// Whether the items that the thread `tid` runs use up the limit with index `node` (`None`: any), or that of the group. A frozen queue
-    /// has no limit that could be used up.
+    /// Whether the items that the thread `tid` runs use up the limit with the index `node` (`None`:
+    /// any limit), or the limit of the group. A frozen queue has no limit that could be used up.
     pub(crate) fn is_used_up_by(
         &self,
         members: &[Arc<Pwq>],
@@ -169,7 +172,8 @@ impl Limits {
             || self.group().is_some_and(|group| group.is_used_up_by(tid))
     }
 
-    /// Fits the portions of credits to the number of pool workqueues that share a limit.
+    /// Adapts how many credits a pool workqueue takes at a time to the number of pool workqueues
+    /// that share the limit.
     pub(crate) fn share_among(&self, members: &[Arc<Pwq>]) {
         for (index, node) in self.nodes.iter().enumerate() {
             let holders = members.iter().filter(|pwq| pwq.node == index).count();
@@ -177,7 +181,8 @@ impl Limits {
         }
     }
 
-    /// A pool workqueue has an inactive item and no credit: enters it among the waiters, and serves them.
+    /// Enters a pool workqueue that has an inactive item and no credit among the waiters, and
+    /// serves the waiters.
     pub(crate) fn must_wait(&self, members: &[Arc<Pwq>], pool: &Pool, key: PwqKey) {
         let Some(pwq) = members
             .iter()
@@ -185,14 +190,14 @@ impl Limits {
         else {
             return;
         };
-        // In this order: see `pool/queue/credits.rs`.
+        // The waiter is entered first, and then credits are collected: see `pool/queue/credits.rs`.
         self.nodes[pwq.node]
             .line
             .lock()
             .waiting
             .push_back(pwq.clone());
-        // This includes the pool workqueue's own credits, since one of its caller slots may hold
-        // one.
+        // The credits of the waiting pool workqueue itself are collected as well, since one of its
+        // caller slots may hold one.
         collect(members.iter().filter(|other| other.node == pwq.node));
         self.serve(pwq.node);
     }
@@ -241,7 +246,7 @@ impl NodeNumbers {
         values
     }
 
-    /// A node's share of `max_active` by its CPUs, but never less than `min_active`.
+    /// Returns a node's share of `max_active` by its CPUs, which is at least `min_active`.
     fn share(&self, cpus: &CpuSet, effective: &CpuSet) -> i32 {
         let here = cpus.intersection(effective).len();
         let share = (self.max_active * here).div_ceil(effective.len().max(1));

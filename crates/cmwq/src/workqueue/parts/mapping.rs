@@ -6,17 +6,18 @@ use crate::engine::{Engine, PoolKey};
 use crate::pool::{PoolFor, WorkerThreads};
 use crate::topology::CpuSet;
 
-/// Which pool serves each CPU.
+/// Tells which pool serves each CPU.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mapping {
-    /// The distinct pools; the first is the default pool, for all CPUs that have no pod.
+    /// The keys of the different pools. The first is the default pool, which serves all CPUs that
+    /// have no pod.
     pub(crate) keys: Vec<PoolKey>,
-    /// By CPU number: an index into `keys`.
+    /// For each CPU number an index into `keys`.
     pub(crate) of_cpu: Vec<usize>,
 }
 
 impl Engine {
-    /// `threads`: the queue's own attributes for its workers' threads.
+    /// Computes the mapping of a queue. `threads` are the settings of its workers' threads.
     pub(crate) fn map(
         &self,
         attrs: &WorkqueueAttrs,
@@ -35,7 +36,7 @@ impl Engine {
         mapping
     }
 
-    /// One pool for all CPUs.
+    /// Maps all CPUs to one pool.
     fn map_all(&self, attrs: &WorkqueueAttrs) -> Mapping {
         let effective = self.effective_mask(attrs);
         Mapping {
@@ -44,7 +45,7 @@ impl Engine {
         }
     }
 
-    /// A pool for each pod.
+    /// Maps each pod to a pool of its own.
     fn map_pods(&self, attrs: &WorkqueueAttrs) -> Mapping {
         let effective = self.effective_mask(attrs);
         let Mapping {
@@ -52,7 +53,7 @@ impl Engine {
             mut of_cpu,
         } = self.map_all(attrs);
         for pod in self.pods(attrs.affinity_scope).pods() {
-            // The default pool serves a pod without a usable CPU.
+            // A pod without a usable CPU is served by the default pool.
             let usable = pod.cpus.intersection(&effective);
             if usable.is_empty() {
                 continue;
@@ -70,7 +71,7 @@ impl Engine {
         Mapping { keys, of_cpu }
     }
 
-    /// A pool for each CPU, whether it may be used or not.
+    /// Maps each CPU to a pool of its own, whether the CPU may be used or not.
     fn map_cpus(&self, kind: WorkqueueKind, nice: i32) -> Mapping {
         let mut keys = Vec::new();
         let mut of_cpu = vec![0; self.topology().max_cpu() + 1];
@@ -90,7 +91,8 @@ impl Engine {
         Mapping { keys, of_cpu }
     }
 
-    /// The CPUs that a queue's items may run on: its mask within the unbound mask, or the whole unbound mask if nothing is left.
+    /// Returns the CPUs that a queue's items may run on: the CPUs of its mask that are in the
+    /// unbound mask, or the whole unbound mask if there is none.
     pub(crate) fn effective_mask(&self, attrs: &WorkqueueAttrs) -> CpuSet {
         let cpus = self.cpus_now();
         let unbound = cpus.unbound();
@@ -100,7 +102,8 @@ impl Engine {
         }
     }
 
-    /// The node that contains all of `cpus`, as an index into the topology's nodes; on a one-node machine always that node.
+    /// Returns the node that contains all of `cpus`, as an index into the topology's nodes. On a
+    /// machine with one node that is always the result.
     pub(crate) fn node_index(&self, cpus: &CpuSet) -> Option<usize> {
         let nodes = self.topology().nodes();
         nodes.iter().position(|(_, node)| cpus.is_subset(node))

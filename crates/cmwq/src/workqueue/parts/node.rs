@@ -17,9 +17,10 @@ pub(crate) struct Node {
 
 #[derive(Default)]
 pub(in crate::workqueue) struct Line {
-    /// Pool workqueues with inactive items: each in turn gets some credits (round robin, not global FIFO).
+    /// Pool workqueues with inactive items. Each gets some credits in turn (round robin). So the
+    /// items of all of them together do not become active in the order in which they were queued.
     pub(in crate::workqueue) waiting: VecDeque<Arc<Pwq>>,
-    /// How many threads have taken credits for one of them, which has not got them yet.
+    /// How many threads have taken credits for a waiter that does not have them yet.
     handing_on: usize,
 }
 
@@ -31,9 +32,9 @@ pub(crate) enum Served {
     /// A waiter got a credit, and no other waits.
     TheLast,
     NobodyWaits,
-    /// No credit: the workqueue's own limit is reached.
+    /// No waiter got a credit, because the workqueue's own limit is reached.
     OwnLimit,
-    /// No credit: the limit that it shares with others is reached.
+    /// No waiter got a credit, because the limit that the workqueue shares with others is reached.
     SharedLimit,
 }
 
@@ -49,7 +50,7 @@ impl From<Short> for Served {
 /// Takes back all credits that `members` hold and do not use.
 pub(crate) fn collect<'a>(members: impl IntoIterator<Item = &'a Arc<Pwq>>) {
     for pwq in members {
-        // The credits of an open batch come back when it ends.
+        // The credits of an open batch are not taken: they come back when the batch ends.
         pwq.pool.lock_beside_batches().collect_credits(pwq.key);
     }
 }
@@ -63,8 +64,10 @@ impl Node {
         })
     }
 
-    /// Gives credits to the longest waiter, if any. The line is free while the waiter's pool is locked, which may take long; a thread that finds the line
-    /// empty meanwhile leaves its credits to this one, which serves again if the waiter goes on waiting.
+    /// Gives credits to the waiter that has waited longest, if there is one. The lock of the
+    /// waiting list is released while the waiter's pool is locked, which may take long. Another
+    /// thread may find the list empty meanwhile, and leaves its credits in the store. This thread
+    /// finds them there if the waiter goes on waiting, since it then serves again.
     pub(crate) fn serve_one(&self) -> Served {
         loop {
             let mut line = self.line.lock();
@@ -80,7 +83,7 @@ impl Node {
             };
             line.handing_on += 1;
             drop(line);
-            // Closing batches would free credits, and call this function.
+            // Batches stay open: closing them would free credits, and that calls this function.
             let mut guard = pwq.pool.lock_beside_batches();
             let more = guard.activate_some(pwq.key, credits);
             drop(guard);
@@ -108,7 +111,8 @@ impl Node {
     }
 }
 
-/// Whether the thread `tid` runs as many items of these as `limit` admits. A limit of 0 is that of a frozen queue.
+/// Whether the thread `tid` runs as many items of these pool workqueues as `limit` admits. A limit
+/// of 0 is that of a frozen queue, and nothing uses it up.
 pub(super) fn is_used_up<'p>(
     limit: i32,
     mut pwqs: impl Iterator<Item = &'p Arc<Pwq>>,

@@ -1,11 +1,11 @@
-//! A pool workqueue, as seen by its queue.
+//! A pool workqueue: the part of one workqueue in one pool, as its queue sees it.
 
 use crate::item::Pending;
 use crate::item::closure::Small;
 use crate::pool::{Claimed, Issuer, Pool, PwqChunks, PwqKey, note_route};
 use std::sync::Arc;
 
-/// A pool workqueue, as seen by its queue.
+/// The part of one workqueue in one pool, as its queue sees it.
 #[repr(align(128))]
 pub(crate) struct Pwq {
     pub(crate) pool: Arc<Pool>,
@@ -31,15 +31,16 @@ impl Pwq {
         })
     }
 
-    /// Publishes a closure in a chunk, not visible as an item. `false`: not possible here.
+    /// Publishes a closure in a chunk, where it is not visible as an item. `false`: that is not
+    /// possible here.
     #[inline]
     pub(crate) fn publish_closure(&self, closure: &Small) -> bool {
         let chunks = self.chunks.as_ref();
         chunks.is_some_and(|chunks| self.pool.publish_closure(closure, chunks))
     }
 
-    /// As above, for a closure with a handle; `item` represents it while the handle exists. Returns
-    /// `item` if it could not be published that way.
+    /// Publishes a closure that has a handle in a chunk. `item` represents the closure while the
+    /// handle exists. If the closure could not be published that way, the caller gets `item` back.
     #[inline]
     pub(crate) fn publish_with_handle(
         &self,
@@ -53,7 +54,7 @@ impl Pwq {
         self.pool.publish_with_handle(closure, item, chunks)
     }
 
-    /// See [`note_route`].
+    /// Remembers the way to the chunks of this pool workqueue: see [`note_route`].
     #[inline]
     pub(crate) fn note_route(&self, issuer: Issuer, epoch: usize) {
         if let Some(chunks) = &self.chunks {
@@ -71,7 +72,8 @@ impl Pwq {
         }
     }
 
-    /// As [`publish_behind_its_run`](Self::publish_behind_its_run), and never in a chunk.
+    /// Publishes as [`publish_behind_its_run`](Self::publish_behind_its_run) does, but never in a
+    /// chunk.
     pub(crate) fn publish_apart<'p>(
         &self,
         item: Pending,
@@ -90,8 +92,9 @@ impl Pwq {
         self.pool.publish_batch(self.chunks.as_deref(), give);
     }
 
-    /// Adds an item that the caller owns to a [batch](Self::publish_batch) of this pool workqueue, unless the item has to go to the pool that
-    /// still runs it: see [`publish_behind_its_run`](Self::publish_behind_its_run).
+    /// Adds an item that the caller owns to a [batch](Self::publish_batch) of this pool workqueue.
+    /// If another pool still runs the item, it goes to that pool instead: see
+    /// [`publish_behind_its_run`](Self::publish_behind_its_run).
     #[inline]
     pub(crate) fn add_to_batch<'p>(
         &self,
@@ -108,7 +111,8 @@ impl Pwq {
         batch.add(item);
     }
 
-    /// Publishes the closures that `give` adds in chunks, not visible as items. `false`: not possible here, and `give` was not called.
+    /// Publishes the closures that `give` adds in chunks, where they are not visible as items.
+    /// `false`: that is not possible here, and `give` was not called.
     pub(crate) fn publish_closures(&self, give: impl FnOnce(&mut dyn FnMut(Small))) -> bool {
         let chunks = self.chunks.as_ref();
         let Some(chunks) = chunks else {
@@ -118,8 +122,10 @@ impl Pwq {
         true
     }
 
-    /// Non-reentrance across pools: as [`publish`](Self::publish), but while the pool that the item was last queued on still runs it for
-    /// the queue `front`, the new instance goes there too. `find` returns the pool of a number.
+    /// Publishes an item so that it never runs on two pools at the same time. It does so as
+    /// [`publish`](Self::publish) does, except if another pool, on which the item was queued last,
+    /// still runs it for the queue `front`: then the new instance goes to that pool. `find` returns
+    /// the pool with a number.
     #[inline]
     pub(crate) fn publish_behind_its_run<'p>(
         &self,
@@ -132,8 +138,8 @@ impl Pwq {
         }
     }
 
-    /// Publishes the item in the pool that it was last queued on, if that is another pool and runs it for the queue `front`; otherwise
-    /// gives it back.
+    /// Publishes the item in the pool that it was last queued on, if that is another pool and runs
+    /// it for the queue `front`. Otherwise the caller gets the item back.
     #[inline]
     fn runs_elsewhere<'p>(
         &self,

@@ -1,9 +1,11 @@
-//! The cached route from a thread to a pool workqueue: while the same thread queues on the same queue from the same CPU, and nothing was
-//! replaced, its items go to the same pool workqueue.
+//! The cached route from a thread to a pool workqueue. As long as the same thread queues on the
+//! same queue from the same CPU, and no slot was replaced, its items go to the same pool workqueue.
 //!
-//! A look-up of the route asks whether the queue accepts items, which CPUs there are, what the thread has declared, and which slot is that
-//! CPU's: four to six cache lines, which are likely misses for an issuer that was away. Unlike the route to a chunk
-//! (`pool/submit/publish.rs`) this route ends at shared state, so it is used with the epoch pinned.
+//! A look-up of the route asks whether the queue accepts items, which CPUs there are, what the
+//! thread has declared, and which slot belongs to its CPU. That reads four to six cache lines. If
+//! the thread has not queued for a while, they are probably not in its cache any more. Unlike the
+//! route to a chunk (`pool/submit/publish.rs`) this route ends at state that threads share, so it
+//! is used with the epoch pinned.
 
 use super::pwq::Pwq;
 use crate::pool::Issuer;
@@ -12,10 +14,10 @@ use crate::sys::epoch::{EpochPin, Kept};
 use crate::sys::local::thread_local;
 use std::cell::Cell;
 
-/// The last route that the thread looked up.
+/// The route that the thread looked up last.
 #[derive(Clone, Copy)]
 struct PwqRoute {
-    /// The serial of the queue, which no other queue has or had.
+    /// The serial number of the queue. No other queue has or had the same.
     queue: u64,
     cpu: usize,
     declared: usize,
@@ -32,7 +34,8 @@ loom::thread_local! {
     static ROUTE: Cell<Option<PwqRoute>> = Cell::new(None);
 }
 
-/// The cached pool workqueue of the existing queue with this serial, if it is still valid. `epoch`: the epoch read with this pin.
+/// Returns the cached pool workqueue of the queue with this serial number, if the route is still
+/// valid. The queue exists. `epoch` is the epoch that was read with this pin.
 #[inline]
 pub(crate) fn again<'g>(
     queue: u64,
@@ -49,7 +52,7 @@ pub(crate) fn again<'g>(
     unsafe { route.pwq.again(pin, epoch) }
 }
 
-/// Caches the calling thread's route, valid in the epoch `epoch`.
+/// Caches the calling thread's route, which is valid in the epoch `epoch`.
 pub(crate) fn note(queue: u64, issuer: Issuer, pwq: &Pwq, epoch: usize) {
     let route = PwqRoute {
         queue,

@@ -26,8 +26,9 @@ impl Workqueue {
     /// ```
     ///
     /// # Safety
-    /// `item` points to a valid [`RawWork`] that stays valid, and is not moved, until its function has been called for this instance. The
-    /// function may free it: it is not touched afterwards. An item is queued on one workqueue at a time, or its runs may overlap.
+    /// `item` points to a valid [`RawWork`], which stays valid and does not move until its function
+    /// has been called for this instance. The function may free the item, which is not touched
+    /// afterwards. An item must be queued on only one workqueue at a time, or its runs may overlap.
     #[inline]
     pub unsafe fn queue_raw(&self, item: NonNull<RawWork>) -> Queued {
         // SAFETY: by the caller's promise.
@@ -66,8 +67,9 @@ impl Workqueue {
         Ok(unsafe { self.queue_raw_from(cpu, item) })
     }
 
-    /// Enables an item as [`RawWork::enable_work`] does, and queues it if that enabled it.
-    /// [`Queued::Disabled`]: it did not. On a queue of the parent of a fork it stays disabled.
+    /// Enables an item as [`RawWork::enable_work`] does, and queues it if it may be queued then.
+    /// [`Queued::Disabled`]: the item is still disabled. If the queue belongs to the parent of a
+    /// fork, the item stays disabled.
     ///
     /// # Safety
     /// As for [`queue_raw`](Self::queue_raw).

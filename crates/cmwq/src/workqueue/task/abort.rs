@@ -1,4 +1,4 @@
-//! A handle whose item is aborted with it.
+//! A handle that aborts its item when it is dropped.
 #![forbid(unsafe_code)]
 
 use super::join::{JoinError, JoinHandle};
@@ -7,8 +7,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 impl<T> JoinHandle<T> {
-    /// The same handle, which [aborts](Self::abort) the closure when it is dropped, if that has not begun. Await it instead of a future
-    /// that may be cancelled.
+    /// Returns the same handle in another form: when it is dropped, it [aborts](Self::abort) the
+    /// closure if that has not begun. Await this one inside a future that may be cancelled.
     ///
     /// ```
     /// async fn look_up(queue: &cmwq::Workqueue) -> Result<u32, cmwq::JoinError> {

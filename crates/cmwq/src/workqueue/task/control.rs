@@ -31,18 +31,18 @@ pub struct WorkBusy {
     pub running: bool,
 }
 
-/// Waits a moment for the owner of a pending item that is on no list.
+/// Waits a moment for the owner of an item that is pending and on no list.
 #[derive(Default)]
 struct Moment {
     passed: u32,
 }
 
 impl Moment {
-    /// How often a fork's child waits for an owner that may exist only in the parent.
+    /// How often the child of a fork waits for an owner that may exist only in the parent.
     const PATIENCE: u32 = 1_000;
 
-    /// `false`: in a fork's child, the item was pending when the process forked. Its owner is in the parent, and no thread here can ever
-    /// remove it.
+    /// Lets a moment pass. `false`: in the child of a fork, the item was pending at the fork. Its
+    /// owner is in the parent, and no thread of this process can ever remove it.
     fn pass(&mut self, item: &RawWork) -> bool {
         task::yield_now();
         self.passed = self.passed.saturating_add(1);
@@ -52,7 +52,7 @@ impl Moment {
     }
 }
 
-/// Calls `f` with the pool that the item was last queued on, if `find` knows it.
+/// Calls `f` with the pool on which the item was queued last, if `find` knows that pool.
 fn with_last_pool<R>(
     item: &RawWork,
     find: &impl Fn(u32) -> Option<Arc<Pool>>,
@@ -64,7 +64,7 @@ fn with_last_pool<R>(
     }
 }
 
-/// Removes the pending instance if it is on the timer, with `disarm`, or on a list of its pool.
+/// Removes the pending instance if it is on the timer (with `disarm`) or on a list of its pool.
 fn try_remove(
     item: &RawWork,
     find: &impl Fn(u32) -> Option<Arc<Pool>>,
@@ -75,22 +75,25 @@ fn try_remove(
         return armed;
     }
     if item.location().is_armed() {
-        // The item is on no list, so there is no pool to lock.
+        // An item with an armed timer is on no list, so there is no pool to lock.
         return None;
     }
     let (mut queued, ordered, pool) = with_last_pool(item, find, |pool| {
         pool.cancel(item)
             .map(|(queued, ordered)| (queued, ordered, pool.id))
     })??;
-    // Another pool may still run it: a thread that waits for that run must find it there.
+    // Another pool may still run the item. A thread that waits for that run looks for it in the
+    // item's last pool, which must be that one then.
     if let Some(older) = ordered.and_then(|queue| queue.pool_that_runs(item, pool)) {
         queued.send_back(older);
     }
     Some(queued)
 }
 
-/// Removes the pending instance, and waits while another owner has it on its way. `None`: the item is idle, and stays unclaimed, since an
-/// issuer that queues it meanwhile would be told that it is pending. Or, in a fork's child, it is the parent's for ever.
+/// Removes the pending instance. While another owner has the item on its way to a list, this waits.
+/// `None` has two meanings. Either the item is idle; then it is not claimed here, since an issuer
+/// that queues it meanwhile would be told that it is pending. Or, in the child of a fork, the
+/// instance belongs to the parent for ever.
 pub(crate) fn remove_with(
     item: &RawWork,
     find: &impl Fn(u32) -> Option<Arc<Pool>>,
@@ -109,16 +112,18 @@ pub(crate) fn remove_with(
     None
 }
 
-/// Why a thread does not become the owner of an item.
+/// Why a thread did not become the owner of an item.
 pub(crate) enum NotGrabbed {
     /// Its timer stays armed as it is.
     Kept,
-    /// In a fork's child it is the parent's for ever.
+    /// In the child of a fork the item belongs to the parent for ever.
     Inherited,
 }
 
-/// Becomes the owner of the item in order to queue it elsewhere. Returns whether it was pending. `whole` is its address, from a pointer with which its function may access
-/// the whole that contains it. `kept`: whether `disarm` has found the timer armed and left it.
+/// Becomes the owner of the item in order to queue it elsewhere. Returns whether the item was
+/// pending. `whole` is the item's address as a pointer through which its function may access the
+/// value that contains the item. `kept` tells whether `disarm` has found the timer armed and left
+/// it so.
 pub(crate) fn grab(
     item: &RawWork,
     whole: NonNull<RawWork>,
@@ -128,8 +133,8 @@ pub(crate) fn grab(
     debug_assert_eq!(whole.addr().get(), item.address());
     let mut moment = Moment::default();
     loop {
-        // SAFETY: the item is borrowed until this returns; the thread that gets the claim gives it up within the borrow, or queues the item
-        // as any other.
+        // SAFETY: the item is borrowed until this returns. The thread that gets the claim gives it
+        // up within the borrow, or queues the item as any other.
         if let Some(idle) = unsafe { Pending::claim_idle(whole) } {
             return Ok((idle, false));
         }
@@ -145,7 +150,7 @@ pub(crate) fn grab(
     }
 }
 
-/// Takes an item that has no timer off its queue; `None`: it is not pending.
+/// Removes an item that has no timer from its queue. `None`: the item is not pending.
 pub(crate) fn reclaim(item: &RawWork) -> Option<Pending> {
     remove_with(item, &registered, &|| None)
 }
@@ -157,7 +162,7 @@ pub(crate) fn remove(item: &RawWork, find: &impl Fn(u32) -> Option<Arc<Pool>>) -
         .is_some()
 }
 
-/// As [`remove`], and refuses the item from now on.
+/// Disables the item, and removes a pending instance as [`remove`] does.
 pub(crate) fn disable(item: &RawWork, find: &impl Fn(u32) -> Option<Arc<Pool>>) -> bool {
     item.disable_once_more();
     remove(item, find)
@@ -170,7 +175,8 @@ pub(crate) fn wait_for_end(item: &RawWork, find: &impl Fn(u32) -> Option<Arc<Poo
     }
 }
 
-/// Runs the pending instance of an item that the caller is about to wait for, if no thread has begun it and the caller may.
+/// Runs the pending instance of an item that the caller is about to wait for, if no thread has
+/// begun it and the caller is allowed to run it.
 pub(crate) fn run_as_waiter(item: &RawWork) -> bool {
     Waiter::default().run(item, registered)
 }
@@ -190,7 +196,8 @@ fn wait_until(done: &Completion, deadline_ns: Option<u64>) -> Result<(), FlushEr
     is_done.then_some(()).ok_or(FlushError::TimedOut)
 }
 
-/// Waits until the item's function no longer runs, unless called from that function or from a waker.
+/// Waits until the item's function no longer runs. If the caller is that function itself, or a
+/// waker, it does not wait.
 pub(crate) fn wait_for_run(item: &RawWork) {
     if not_in_waker().is_err() {
         return;
@@ -205,36 +212,41 @@ pub(crate) fn wait_for_run(item: &RawWork) {
 }
 
 impl RawWork {
-    /// Removes a pending instance; does not wait for a running one. `true`: an instance was removed, and its function will not be called
-    /// for it.
+    /// Removes a pending instance. It does not wait for a running one. `true`: an instance was
+    /// removed, and the function will not be called for it.
     pub fn cancel(&self) -> bool {
         remove(self, &registered)
     }
 
-    /// Removes a pending instance and waits until the function no longer runs. Meanwhile the item is disabled, so that an item cannot
-    /// escape by requeueing itself. Returns whether a pending instance was removed, not whether it waited.
+    /// Removes a pending instance and waits until the function no longer runs. Meanwhile the item
+    /// is disabled, so that a function that queues its own item again cannot escape. Returns
+    /// whether a pending instance was removed, and not whether it waited.
     ///
-    /// From the item's own function, and from a waker of a task that the library calls, it only removes and warns: an item cannot wait for itself; see [`flush`](Self::flush) for which item
-    /// counts as the own one.
+    /// If the item's own function calls this, or a waker of a task that the library calls, it
+    /// removes the instance and warns, but does not wait: an item cannot wait for itself.
+    /// [`flush`](Self::flush) says which item counts as the own one.
     pub fn cancel_sync(&self) -> bool {
         let deeper = self.disable_once_more();
         let removed = self.cancel();
         wait_for_run(self);
-        // Only the step of this call; other callers keep theirs.
+        // Undoes only the disabling of this call. The item stays disabled if other callers have
+        // disabled it.
         if deeper {
             self.shallower();
         }
         removed
     }
 
-    /// Increments the disable depth: removes a pending instance, and every attempt to queue is refused and lost until
-    /// [`enable_work`](Self::enable_work) was called as often. Does not wait for a running instance. Returns whether a pending instance was
-    /// removed. The depth is at most 65535: beyond that it warns and leaves the depth.
+    /// Increments the disable depth and removes a pending instance. From now on every attempt to
+    /// queue the item is refused and lost, until [`enable_work`](Self::enable_work) was called as
+    /// often. It does not wait for a running instance. Returns whether a pending instance was
+    /// removed. The depth is at most 65535: beyond that the call warns and does not change it.
     pub fn disable_work(&self) -> bool {
         disable(self, &registered)
     }
 
-    /// Increments the disable depth; a pending instance stays. `false`: the depth is at its maximum, and there is nothing to undo.
+    /// Increments the disable depth. A pending instance stays. `false`: the depth is at its maximum
+    /// and was not changed, so the caller has nothing to undo.
     pub(crate) fn disable_once_more(&self) -> bool {
         let deeper = self.deeper();
         if !deeper {
@@ -243,23 +255,27 @@ impl RawWork {
         deeper
     }
 
-    /// As [`disable_work`](Self::disable_work), and waits until the function no longer runs.
+    /// Disables the item as [`disable_work`](Self::disable_work) does, and waits until the function
+    /// no longer runs.
     pub fn disable_sync(&self) -> bool {
         let removed = self.disable_work();
         wait_for_run(self);
         removed
     }
 
-    /// Decrements the disable depth. `true`: the item may be queued again. Refused attempts stay lost.
+    /// Decrements the disable depth. `true`: the item may be queued again. Attempts that were
+    /// refused stay lost.
     ///
-    /// On an item that is not disabled this is a mistake: it warns once, removes a pending instance, and returns `true`.
+    /// Calling this on an item that is not disabled is a mistake: it warns once, removes a pending
+    /// instance, and returns `true`.
     pub fn enable_work(&self) -> bool {
         self.enable_with(|| {
             remove(self, &registered);
         })
     }
 
-    /// As [`enable_work`](Self::enable_work); `remove` removes a pending instance.
+    /// Enables the item as [`enable_work`](Self::enable_work) does. `remove` removes a pending
+    /// instance.
     pub(crate) fn enable_with(&self, remove: impl FnOnce()) -> bool {
         self.shallower().unwrap_or_else(|| {
             warn_once!("an item was enabled that was not disabled");
@@ -268,31 +284,37 @@ impl RawWork {
         })
     }
 
-    /// Waits for the last instance known at the call: the pending one, or else the running one. `Ok(false)`: there was no instance. What
-    /// the function did is visible afterwards. The calling thread may run a pending instance that no worker has taken, see
+    /// Waits for the last instance known at the call: the pending one, or else the running one.
+    /// `Ok(false)`: there was no instance. Whatever the function did is visible afterwards. The
+    /// calling thread may run a pending instance that no worker has begun: see
     /// [`workers_only`](crate::WorkqueueBuilder::workers_only).
     ///
-    /// From the item's own function it returns an error at once and warns: an item cannot wait for itself. So it does in an item that the
-    /// calling thread runs while the own function waits for that one. The own item is the one with the
-    /// address and the function of the item that the calling thread runs. So a function that has freed its item may wait for another item
-    /// at the same address, unless that has the same function too: such an item is taken for the first one. On the same workqueue it does
-    /// not start before the first run has ended either.
+    /// If the item's own function calls this, it returns an error at once and warns, since an item
+    /// cannot wait for itself. The same holds for an item that the calling thread runs while the
+    /// own function waits for that item. An item counts as the caller's own if it has the address
+    /// and the function of the item that the calling thread runs. So a function that has freed its
+    /// item may wait for another item at the same address, unless that item has the same function
+    /// as well: then the library takes it for the first one. On the same workqueue such an item
+    /// does not start before the first run has ended either.
     ///
-    /// It is the same error if the pending instance cannot begin before the calling item ends: if the workqueue is
-    /// [ordered](crate::WorkqueueBuilder::ordered), or the items that the calling thread runs have all places of its `max_active` or its
+    /// The same error is returned if the pending instance cannot begin before the calling item
+    /// ends. That is so if the workqueue is [ordered](crate::WorkqueueBuilder::ordered), or if the
+    /// items that the calling thread runs have all places of its `max_active` or its
     /// [group](crate::ConcurrencyGroup).
     ///
-    /// It does not see an instance whose timer is armed, and does not queue it, unlike
+    /// An instance whose timer is armed is not seen and not queued. In that this differs from
     /// [`RawDelayedWork::flush`](crate::RawDelayedWork::flush).
     ///
     /// # Errors
-    /// [`FlushError::OwnItem`]; [`FlushError::InWaker`]; [`FlushError::Forked`]: in a child process, the pending instance is the parent's.
+    /// [`FlushError::OwnItem`]; [`FlushError::InWaker`]; [`FlushError::Forked`] if, in the child of
+    /// a fork, the pending instance belongs to the parent.
     pub fn flush(&self) -> Result<bool, FlushError> {
         self.flush_with(run_as_waiter, None, true)
     }
 
-    /// As [`flush`](Self::flush), but the calling thread runs nothing itself. And it waits, with a warning, for an instance that cannot begin
-    /// before the calling item ends, as the kernel's `flush_work` does: another thread may raise the limit or cancel the instance.
+    /// Waits as [`flush`](Self::flush) does, but the calling thread runs no item itself. If the
+    /// instance cannot begin before the calling item ends, this warns and waits nevertheless, as
+    /// the kernel's `flush_work` does: another thread may raise the limit or cancel the instance.
     ///
     /// # Errors
     /// As [`flush`](Self::flush).
@@ -300,10 +322,12 @@ impl RawWork {
         self.flush_with(|_| false, None, false)
     }
 
-    /// As [`flush`](Self::flush), for at most `timeout`; the calling thread runs nothing itself.
+    /// Waits as [`flush`](Self::flush) does, for at most `timeout`. The calling thread runs no item
+    /// itself.
     ///
     /// # Errors
-    /// As [`flush`](Self::flush); [`FlushError::TimedOut`]: the instance has not ended by then.
+    /// As [`flush`](Self::flush); [`FlushError::TimedOut`] if the instance has not ended in that
+    /// time.
     pub fn flush_timeout(&self, timeout: Duration) -> Result<bool, FlushError> {
         self.flush_with(|_| false, Some(clock::deadline_after(timeout)), true)
     }
@@ -321,22 +345,25 @@ impl RawWork {
             queue.check_dependency(self.func());
         }
         let mut moment = Moment::default();
-        // An instance was known, and began or was removed before it was found on a list.
+        // Whether an instance was known that began or was removed before it was found on a list.
         let mut was_known = false;
         loop {
-            // Read before the lists are searched: an instance that is pending now is found there later, or runs, or has ended.
+            // This is read before the lists are searched. So an instance that is pending now is
+            // found there, or it runs, or it has ended.
             let is_known = self.is_queued();
             if is_known && run(self) {
                 return Ok(true);
             }
-            // Before a completion is left for it, and again when it has been accepted.
+            // This is checked before a completion is registered for the item, and again when the
+            // pool has accepted the item.
             if is_known && !may_wait_behind(self) && refuses {
                 return Err(FlushError::OwnItem);
             }
             let found = with_last_pool(self, &registered, |pool| {
                 let (mut guard, pending) =
                     pool.find(self, |guard| guard.await_pending(pool.id, self));
-                // The last instance known is the one on its way to a list, not the one that runs.
+                // If an instance is on its way to a list, it is the last one known, and not the one
+                // that runs.
                 let on_its_way = pending.is_none() && is_known && self.is_queued();
                 match on_its_way {
                     true => None,
@@ -355,7 +382,8 @@ impl RawWork {
             if !moment.pass(self) {
                 return Err(FlushError::Forked);
             }
-            // A fork's child takes the time to find out whose the instance is.
+            // In the child of a fork it takes some time to find out to which process the instance
+            // belongs. The timeout ends the wait only after that.
             let knows = fork::generation() == 0 || moment.passed >= Moment::PATIENCE;
             if knows && deadline_ns.is_some_and(|deadline| clock::now_ns() >= deadline) {
                 return Err(FlushError::TimedOut);
@@ -364,12 +392,13 @@ impl RawWork {
         }
     }
 
-    /// Whether it is pending, and not on a timer: it is on a list, or on its way to one.
+    /// Whether it is pending and not on a timer, that is, on a list or on its way to one.
     fn is_queued(&self) -> bool {
         self.is_pending() && !self.location().is_armed()
     }
 
-    /// Whether it is pending, and whether it runs (looked up in its last pool only). A hint.
+    /// Whether it is pending, and whether it runs (which is looked up only in the pool on which it
+    /// was queued last). The answer may be out of date when the caller reads it.
     pub fn busy(&self) -> WorkBusy {
         let running =
             with_last_pool(self, &registered, |pool| pool.lock().runs(self)).unwrap_or(false);
@@ -380,7 +409,7 @@ impl RawWork {
     }
 }
 
-/// Keeps an item from being queued while it lives: see [`Work::disable`].
+/// Keeps an item from being queued while this value exists: see [`Work::disable`].
 ///
 /// ```
 /// let work = cmwq::Work::new(|| ());
@@ -391,15 +420,17 @@ impl RawWork {
 #[must_use = "the item is enabled again when the guard is dropped"]
 #[derive(Debug)]
 pub struct DisableGuard {
-    /// `None` after it has been enabled again.
+    /// The item. `None`: it has been enabled again.
     work: Option<Work>,
     removed: bool,
-    /// `false`: the depth was at its maximum, and this guard has no step of it.
+    /// `false`: the disable depth of the item was at its maximum, so this guard did not increment
+    /// it.
     deeper: bool,
 }
 
 impl DisableGuard {
-    /// A guard of an item that is disabled now. `cancel` removes a pending instance, and returns whether there was one.
+    /// Makes a guard of an item that is disabled now. `cancel` removes a pending instance, and
+    /// returns whether there was one.
     pub(crate) fn new(work: Work, cancel: impl FnOnce() -> bool) -> Self {
         let deeper = work.as_raw().disable_once_more();
         DisableGuard {
@@ -420,7 +451,8 @@ impl DisableGuard {
         self.give_up().is_some_and(|(_, enabled)| enabled)
     }
 
-    /// The item, and whether it may be queued again.
+    /// Enables the item as far as this guard is concerned. Returns the item, and whether it may be
+    /// queued again.
     pub(crate) fn give_up(&mut self) -> Option<(Work, bool)> {
         let work = self.work.take()?;
         let enabled = self.deeper && work.as_raw().enable_work();

@@ -9,7 +9,8 @@ use std::ptr::NonNull;
 /// A value that holds the count of the references to it.
 ///
 /// # Safety
-/// `references` returns the same field of the value each time, and only [`Reference`] changes it.
+/// `references` returns the same field of the value each time, and only [`Reference`] changes that
+/// field.
 pub(crate) unsafe trait RefCounted {
     fn references(&self) -> &AtomicU32;
 }
@@ -23,8 +24,8 @@ unsafe impl<T: RefCounted + Send + Sync + ?Sized> Send for Reference<T> {}
 unsafe impl<T: RefCounted + Send + Sync + ?Sized> Sync for Reference<T> {}
 
 impl<T: RefCounted> Reference<T> {
-    /// The two references to the value that `make` makes. `make` runs when the memory is allocated, so that the value is made in place,
-    /// without a copy.
+    /// Makes a value with two references to it. `make` runs when the memory is allocated, so that
+    /// the value is made in place and not copied.
     #[inline]
     pub(crate) fn pair(make: impl FnOnce() -> T) -> (Self, Self) {
         let memory = blocks::take(Layout::new::<T>()).cast::<T>();
@@ -38,7 +39,7 @@ impl<T: RefCounted> Reference<T> {
         (Reference(memory), Reference(memory))
     }
 
-    /// Gives up the reference without dropping it.
+    /// Turns the reference into a pointer. The reference still counts.
     pub(crate) fn into_raw(self) -> NonNull<T> {
         std::mem::ManuallyDrop::new(self).0
     }
@@ -49,7 +50,7 @@ impl<T: RefCounted> Reference<T> {
         Reference(value)
     }
 
-    /// The same reference, with the value as another type.
+    /// Returns the same reference, with the value as another type.
     ///
     /// # Safety
     /// `other` returns its argument, with another type.
@@ -74,8 +75,9 @@ impl<T: RefCounted + ?Sized> Deref for Reference<T> {
 impl<T: RefCounted + ?Sized> Drop for Reference<T> {
     #[inline]
     fn drop(&mut self) {
-        // Release: all use of the value comes before its end; Acquire: which comes after all use by others. A sole reference need not be
-        // counted down: no other thread can make another.
+        // Release: all use of the value comes before its end. Acquire: its end comes after all use
+        // by other threads. A sole reference need not be counted down, since no other thread can
+        // make another one.
         let references = self.references();
         if references.load(Ordering::Acquire) > 1 && references.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;
@@ -88,7 +90,8 @@ impl<T: RefCounted + ?Sized> Drop for Reference<T> {
     }
 }
 
-/// The memory of a value that is being dropped. It is given back also if the value's destructor, which may be foreign code, panics.
+/// The memory of a value that is being dropped. It is given back even if the destructor of the
+/// value, which may be foreign code, panics.
 struct Memory(NonNull<u8>, Layout);
 
 impl Drop for Memory {

@@ -24,7 +24,8 @@ pub use super::join_error::{JoinError, PanicPayload};
 
 /// The item of one `spawn()`. The engine sees `raw`, the first field; the rest belongs to the closure and its handle.
 ///
-/// Kept small: a task of up to 120 bytes is in a reused [block](crate::sys::blocks). A closure of 56 bytes fits.
+/// It is kept small: a task of up to 120 bytes is in a reused [block](crate::sys::blocks). A
+/// closure of 56 bytes fits.
 #[repr(C)]
 pub(crate) struct JoinableTask<F, T> {
     raw: RawWork,
@@ -43,7 +44,7 @@ enum Stage<F, T> {
 // handle. `done` orders the two.
 unsafe impl<F: Send, T: Send> Sync for JoinableTask<F, T> {}
 
-/// A handle's view of a task, independent of the closure's type.
+/// What a handle can do with a task, whatever the type of its closure is.
 trait Joinable<T>: RefCounted + Send + Sync {
     fn shared(&self) -> &ResultState;
     fn raw(&self) -> &RawWork;
@@ -52,12 +53,12 @@ trait Joinable<T>: RefCounted + Send + Sync {
     /// # Safety
     /// Only for the handle, whose thread also has the queue's reference and gives it up by this call.
     unsafe fn run_alone(&self) -> bool;
-    /// Leaves the closure undropped: a copy of it is used elsewhere.
+    /// Leaves the closure undropped, because a copy of it is used elsewhere.
     ///
     /// # Safety
     /// Only for the handle, whose thread also has the queue's reference and gives it up by this call.
     unsafe fn forget(&self);
-    /// The closure will not run: drops it, and completes the handle.
+    /// Drops a closure that will not run, and completes the handle.
     ///
     /// # Safety
     /// Only for the thread that has taken the item off its queue, and with it the queue's reference, which this gives up. The handle
@@ -133,7 +134,7 @@ impl<F, T> JoinableTask<F, T> {
         std::mem::replace(unsafe { &mut *self.stage.get() }, stage)
     }
 
-    /// The closure's result or panic; `None`: the closure is not there any more.
+    /// Runs the closure and returns its result or panic. `None`: the closure is not there any more.
     ///
     /// # Safety
     /// Only for the thread that runs the item, once.
@@ -148,7 +149,7 @@ impl<F, T> JoinableTask<F, T> {
         Some(foreign::run(func).map_err(JoinError::panicked))
     }
 
-    /// Leaves the result to the handle.
+    /// Stores the result for the handle.
     ///
     /// # Safety
     /// Only for the thread that runs or refuses the item, once.
@@ -160,7 +161,7 @@ impl<F, T> JoinableTask<F, T> {
         }
     }
 
-    /// Drops the closure, and leaves `why` to the handle; or the panic, if dropping it panics.
+    /// Drops the closure and stores `why` for the handle, or the panic if dropping panics.
     ///
     /// # Safety
     /// Only for the thread that refuses or aborts the item, once.
@@ -179,8 +180,8 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    /// Notes the closure's name for the tools. Spawns in a flood, and those that are joined at once
-    /// like the ones before them, skip this, since earlier spawns have noted the same name.
+    /// Notes the closure's name for the tools. A thread that spawns items in close succession, or
+    /// joins each at once like those before, skips this: earlier spawns have noted the same name.
     #[inline]
     pub(crate) fn note_name(place: &'static Location<'static>)
     where
@@ -191,13 +192,13 @@ where
         names::note_both::<F>(run::<F, T> as WorkFn as usize, place, other);
     }
 
-    /// The same for a closure that may borrow, which is never copied.
+    /// Notes the name of a closure that may borrow. Such a closure is never copied.
     #[inline]
     pub(crate) fn note_name_within(place: &'static Location<'static>) {
         names::note::<F>(run::<F, T> as WorkFn as usize, place);
     }
 
-    /// The task, with one reference for the handle and one for the queue.
+    /// Makes a task with one reference for the handle and one for the queue.
     pub(crate) fn new(func: F) -> (Reference<Self>, JoinHandle<T>)
     where
         F: 'static,
@@ -207,7 +208,7 @@ where
         unsafe { Self::make(func) }
     }
 
-    /// As [`new`](Self::new), for a closure that may borrow.
+    /// Makes a task as [`new`](Self::new) does, for a closure that may borrow.
     ///
     /// # Safety
     /// The borrowed values exist until the handle has been joined.
@@ -247,7 +248,7 @@ where
         unsafe { Reference::from_raw(item.byte_sub(offset_of!(Self, raw)).cast()) }
     }
 
-    /// The queue refused the item: the closure, which is no longer in the task.
+    /// Takes the closure out of a task whose item the queue has refused.
     ///
     /// # Safety
     /// As for [`from_raw`](Self::from_raw).
@@ -261,7 +262,7 @@ where
         }
     }
 
-    /// The queue refused the item: drops the closure and completes the handle.
+    /// Drops the closure of a task whose item the queue has refused, and completes the handle.
     ///
     /// # Safety
     /// As for [`from_raw`](Self::from_raw).
@@ -274,7 +275,7 @@ where
     }
 }
 
-/// The task as the handle's trait object, for as long as the handle exists.
+/// Returns the task as the handle's trait object, for as long as the handle exists.
 fn forever<'a, F, T>(task: NonNull<JoinableTask<F, T>>) -> NonNull<dyn Joinable<T>>
 where
     F: FnOnce() -> T + Send + 'a,
@@ -303,7 +304,7 @@ where
     unsafe { task.finish(result) };
     drop(task);
     if panicked {
-        // The engine counts the panic; the hook has printed its message already.
+        // The engine catches and counts this panic. The panic hook has printed the message already.
         std::panic::resume_unwind(Box::new(REPORTED));
     }
 }
@@ -311,8 +312,8 @@ where
 /// The payload that the engine catches when a closure has panicked.
 pub(crate) const REPORTED: &str = "reported through the join handle";
 
-/// An item that no thread has begun and that the joining thread has taken back: this thread has both references to its task, so that
-/// nothing of it is shared any more.
+/// An item that no thread has begun and that the joining thread has taken back. This thread has
+/// both references to the task, so no part of the task is shared any more.
 struct Reclaimed<'h, T> {
     task: &'h dyn Joinable<T>,
     item: Pending,
@@ -346,16 +347,16 @@ impl<T> Callable for Reclaimed<'_, T> {
 /// [`abort`](JoinHandle::abort) takes back a closure that has not begun, and [`abort_on_drop`](JoinHandle::abort_on_drop) does so when the
 /// handle, or the future that awaits it, is dropped. A closure that has begun always runs to its end.
 ///
-/// Inside the closure itself, and inside what it runs while it joins another one, `join` is an [error](JoinError::OwnItem). So it is in an
-/// item that has the place which the closure waits for: that of an [ordered](crate::WorkqueueBuilder::ordered) workqueue, or all places of
-/// its `max_active` or its [group](crate::ConcurrencyGroup), as far as items that the calling thread runs have them. A poll there is
-/// pending, since an item may well run an executor, among whose tasks one awaits the item; but to block on the future there, in an executor's
-/// `block_on`, waits for ever.
+/// `join` is an [error](JoinError::OwnItem) inside the closure itself, and inside an item that the closure joins and runs itself. It is the same
+/// error inside an item that has the place which the closure waits for: that of an [ordered](crate::WorkqueueBuilder::ordered) workqueue, or all
+/// places of its `max_active` or its [group](crate::ConcurrencyGroup), if items that the calling thread runs have them. A poll in such an item is
+/// pending and no error, because the item may run an executor, of which another task awaits the closure. But an item that blocks on the future
+/// there, as in an executor's `block_on`, waits for ever.
 ///
-/// As a future it keeps one waker, that of the last poll, and wakes it at most once. A poll that has to wait may call wakers of other tasks that
-/// await items of the same pool, if those wake-ups were deferred: do not poll with a lock held that such a waker takes. A waker must not wait for items: a worker or
-/// the pool's monitor may call it. What the closure did is visible after `join` has
-/// returned, or the future is ready.
+/// As a future the handle keeps one waker, that of the last poll, and wakes it at most once. A poll that has to wait may call the wakers of other
+/// tasks that await items of the same pool, if their wake-ups were deferred: do not poll while you hold a lock that such a waker takes. A waker must
+/// not wait for items, because a worker or the pool's monitor may call it. What the closure did is visible when `join` has returned or the future is
+/// ready.
 ///
 /// ```
 /// # let queue = cmwq::Workqueue::builder("doc").build()?;
@@ -370,10 +371,10 @@ pub struct JoinHandle<T> {
 }
 
 impl<T> JoinHandle<T> {
-    /// Waits for the closure and returns its result. If no worker has begun it, the calling thread may run it, and no other item, instead
-    /// of sleeping: see [`workers_only`](crate::WorkqueueBuilder::workers_only).
+    /// Waits for the closure and returns its result. If no worker has begun the closure, the calling thread may run it, and no other item,
+    /// instead of sleeping: see [`workers_only`](crate::WorkqueueBuilder::workers_only).
     ///
-    /// On a worker this counts as blocking: its pool runs another worker instead, so items may join items of their own queue as long as
+    /// On a worker this counts as blocking, and the pool runs another worker instead. So items may join items of their own queue as long as
     /// `max_active` lets those run.
     ///
     /// ```
@@ -391,8 +392,8 @@ impl<T> JoinHandle<T> {
         self.join_by(None)
     }
 
-    /// As [`join`](Self::join), with a `waiter` if the thread joins several items and waits for
-    /// each in any case.
+    /// Joins as [`join`](Self::join) does. `waiter` is given if the thread joins several items and
+    /// waits for each of them in any case.
     #[inline]
     pub(crate) fn join_by(self, mut waiter: Option<&mut Waiter>) -> Result<T, JoinError> {
         let shared = self.task.shared();
@@ -409,8 +410,8 @@ impl<T> JoinHandle<T> {
             if waiter.is_none() && not_in_waker().is_err() {
                 return Err(JoinError::InWaker);
             }
-            // Items of a scope borrow from the caller, so this must not return before the item has
-            // ended, or it is certain that it will not run.
+            // Items of a scope borrow from the caller. So this returns only when the item has ended
+            // or when it is certain that the item will not run.
             let is_scope = waiter.is_some();
             let mut own = Waiter::default();
             let waiter = waiter.unwrap_or(&mut own);
@@ -454,8 +455,8 @@ impl<T> JoinHandle<T> {
         Some(unsafe { self.task.take_result() })
     }
 
-    /// Takes the closure off its queue if it has not begun, and drops it: the handle's result is [`JoinError::Aborted`] then. `false`: the
-    /// closure has begun or ended and is unaffected; its result is available when it has ended. Does not wait.
+    /// If the closure has not begun, this takes it off its queue and drops it, and the handle's result is [`JoinError::Aborted`]. `false`: the
+    /// closure has begun or ended, and its result is available when it has ended. This does not wait.
     ///
     /// ```
     /// # let queue = cmwq::Workqueue::builder("doc").build()?;

@@ -1,4 +1,4 @@
-//! Why there is no result of an item.
+//! Why an item has no result.
 
 use crate::error::{FlushError, OWN_ITEM, Refused};
 use std::any::Any;
@@ -20,23 +20,25 @@ use std::any::Any;
 pub enum JoinError {
     /// The closure panicked, with this payload.
     Panicked(PanicPayload),
-    /// The queue refused the closure, which was dropped without running; or the closure will not run, since the queue belongs to the parent
-    /// of this forked process.
+    /// The queue refused the closure, which was dropped without running. Or the closure will not
+    /// run, because the queue belongs to the parent of this forked process.
     Refused(Refused),
-    /// The result was taken already: the handle was polled to completion before.
+    /// The result was taken before: the handle was polled until it was ready.
     Taken,
-    /// The caller is a waker of a task that the library calls, perhaps on the worker that would run the closure. The handle is gone, and the
-    /// closure runs all the same.
+    /// The caller is a waker of a task. The library may call a waker on the worker that would run
+    /// the closure. The handle is gone, and the closure runs all the same.
     InWaker,
-    /// The caller would wait for itself: it is the closure, or an item that the closure runs while it joins that; or it is an item with the
-    /// place that the closure [needs to begin](crate::JoinHandle). [`join`](crate::JoinHandle::join) has dropped the handle; the closure runs all the
-    /// same, and its result will be dropped.
+    /// The caller would wait for itself. It is the closure, or an item that the closure runs while
+    /// it joins that item, or an item with the place that the closure [needs to
+    /// begin](crate::JoinHandle). [`join`](crate::JoinHandle::join) has dropped the handle. The
+    /// closure runs all the same, and its result will be dropped.
     OwnItem,
-    /// The closure was [aborted](crate::JoinHandle::abort) before it had begun, and dropped.
+    /// The closure was [aborted](crate::JoinHandle::abort) before it had begun, and was dropped.
     Aborted,
 }
 
-/// What a closure panicked with. `Sync` whatever it is, so that a [`JoinError`] fits into `Box<dyn Error + Send + Sync>`.
+/// The value that a closure panicked with. It is `Sync` whatever the value is, so that a
+/// [`JoinError`] fits into `Box<dyn Error + Send + Sync>`.
 ///
 /// ```
 /// # let queue = cmwq::Workqueue::builder("doc").build()?;
@@ -50,7 +52,7 @@ pub enum JoinError {
 /// ```
 pub struct PanicPayload(Box<dyn Any + Send>);
 
-// SAFETY: through a shared reference only a reference to a type that is `Sync` itself can be had.
+// SAFETY: a shared reference gives access only to a value of a type that is `Sync` itself.
 unsafe impl Sync for PanicPayload {}
 
 impl PanicPayload {
@@ -94,7 +96,8 @@ impl JoinError {
     /// ```
     ///
     /// # Panics
-    /// The closure did not panic: ask [`is_panic`](Self::is_panic), or call [`try_into_panic`](Self::try_into_panic).
+    /// Panics if the closure did not panic: ask [`is_panic`](Self::is_panic), or call
+    /// [`try_into_panic`](Self::try_into_panic).
     pub fn into_panic(self) -> Box<dyn Any + Send> {
         match self.try_into_panic() {
             Ok(payload) => payload,
@@ -113,7 +116,7 @@ impl JoinError {
         }
     }
 
-    /// What `catch_unwind` found.
+    /// Makes the error for a panic that `catch_unwind` has caught.
     pub(crate) fn panicked(payload: Box<dyn Any + Send>) -> Self {
         JoinError::Panicked(PanicPayload(payload))
     }

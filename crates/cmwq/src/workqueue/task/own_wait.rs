@@ -1,8 +1,9 @@
 //! Waits that would never end: an item that waits for itself, and a waker that waits for items.
 //!
-//! A thread runs a stack of items if one of them waits for another one and runs it (caller-runs join). The items further down wait for the last
-//! one, so a wait of the last one for any of them is a wait for itself. So is a wait for an item that can become active only with a credit that one of
-//! them has.
+//! If an item waits for another one and runs it itself (caller-runs join), its thread runs a stack
+//! of items. Each item of the stack waits for the one above it. So if the topmost item waits for
+//! any item of the stack, it waits for itself. The same holds if it waits for an item that can
+//! become active only with a credit that an item of the stack has.
 #![forbid(unsafe_code)]
 
 use crate::engine::{Registry, epochs};
@@ -14,26 +15,28 @@ use crate::trace::warn_once;
 use crate::workqueue::parts::core::WqCore;
 use std::sync::Arc;
 
-/// The pool with this number, if there is one in this process.
+/// Returns the pool with this number, if there is one in this process.
 pub(crate) fn registered(id: u32) -> Option<Arc<Pool>> {
-    // Unpin before a pool's lock is taken: releasing that lock may start a wait for a grace period.
+    // The epoch is unpinned when this returns, before the caller locks the pool: releasing that
+    // lock may start a wait for a grace period, which a pin would hold up.
     let pin = epochs().pin(0);
     let pool = Registry::process().find(id, &pin)?;
     (!pool.is_inherited()).then(|| pool.clone())
 }
 
-/// How the items of a queue stand to the item that the calling thread runs.
+/// How the items of a queue depend on the items that the calling thread runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::workqueue) struct Standing {
-    /// Some wait for a place that the calling thread's items have.
+    /// Some items wait for a place that items of the calling thread have.
     pub(in crate::workqueue) some_wait_for_caller: bool,
-    /// Some run on other threads, or will begin whatever the calling thread does.
+    /// Some items run on other threads, or will begin whatever the calling thread does.
     pub(in crate::workqueue) some_go_on: bool,
 }
 
 impl WqCore {
-    /// Called by a thread that runs an item, after it has published its own spawns. Each pool is
-    /// examined under its own lock, one after the other.
+    /// Computes the standing of this queue. The calling thread runs an item. This publishes the
+    /// thread's own spawns first, and then examines the pools one after the other, each under its
+    /// own lock.
     pub(in crate::workqueue) fn standing(&self) -> Standing {
         spawn_history::let_go();
         let tid = thread::current_tid();
@@ -50,8 +53,9 @@ impl WqCore {
         all
     }
 
-    /// Whether the calling thread's items use up the places of a group in which items of the queue wait for one. (With places of the queue's
-    /// own they would be items of the queue.)
+    /// Whether items of the queue wait for a place in a group whose places the calling thread's
+    /// items use up. (If they waited for a place of the queue itself, the thread's items would
+    /// belong to the queue, which is checked elsewhere.)
     pub(in crate::workqueue) fn waits_for_caller(&self) -> bool {
         self.limits.group().is_some()
             && current_work().is_some()
@@ -59,12 +63,14 @@ impl WqCore {
     }
 }
 
-/// Whether the calling thread runs this item, perhaps inside of which it runs another one.
+/// Whether the calling thread runs this item, possibly with another item inside it.
 pub(in crate::workqueue) fn is_own(item: &RawWork) -> bool {
     is_on_stack(|what| what.is(item))
 }
 
-/// A waker may be called by a worker that still counts as running its last item or as searching, or by the monitor: no other thread would take its place.
+/// Returns an error if the caller is a waker. The library may call a waker on the monitor, or on a
+/// worker that still counts as running its last item or as searching. If such a thread slept, no
+/// other thread would take its place.
 pub(in crate::workqueue) fn not_in_waker() -> Result<(), FlushError> {
     if in_waker() {
         warn_once!("a waker of a task waits for items, which might never end");
@@ -82,12 +88,13 @@ pub(in crate::workqueue) fn may_flush(item: &RawWork) -> Result<(), FlushError> 
     not_in_waker()
 }
 
-/// Whether the item cannot begin before an item ends that the calling thread runs: it waits for a place that those have. Its queue is ordered,
-/// or they use up its `max_active` or its group's.
+/// Whether the item cannot begin before an item of the calling thread ends, because it waits for a
+/// place that items of this thread have: its queue is ordered, or they use up the `max_active` of
+/// its queue or of its group.
 #[cold]
 fn is_behind_caller(item: &RawWork) -> bool {
     if current_work().is_none() {
-        // Outside of items the thread has no place.
+        // A thread that runs no item has no place.
         return false;
     }
     let pool = registered(item.location().pool());
@@ -102,8 +109,8 @@ fn is_behind_caller(item: &RawWork) -> bool {
     is_behind
 }
 
-/// Whether the caller, which is about to sleep, may wait for the pending instance of an item that its pool has found. Locks nothing if that has a
-/// place already.
+/// Whether the caller, which is about to sleep, may wait for the pending instance of an item that
+/// its pool has found. If the instance has a place already, this takes no lock.
 pub(in crate::workqueue) fn may_wait_behind(item: &RawWork) -> bool {
     let has_no_place = matches!(
         item.location().list,
@@ -121,7 +128,7 @@ pub(in crate::workqueue) fn may_join(task: &RawWork) -> bool {
         );
         return false;
     }
-    // If it is published and no more, looking for it accepts it.
+    // A published item that is on no list yet is accepted when the check looks for it.
     let is_published = task.location().list == ListKind::None && task.is_pending();
     !(is_published && is_behind_caller(task)) && may_wait_behind(task)
 }

@@ -7,8 +7,9 @@ use std::fmt;
 
 /// The result of an attempt to queue an item.
 ///
-/// A caller that only needs its event handled asks [`will_run`](Self::will_run): an item that was pending already runs as well, and sees
-/// what the caller did before. A caller that counts instances asks [`is_accepted`](Self::is_accepted).
+/// A caller that only needs its event handled asks [`will_run`](Self::will_run): an item that was
+/// pending already runs as well, and its run sees what the caller did before. A caller that counts
+/// instances asks [`is_accepted`](Self::is_accepted).
 ///
 /// ```
 /// # let queue = cmwq::Workqueue::builder("doc").build()?;
@@ -32,13 +33,14 @@ pub enum Queued {
     /// The item was pending already: nothing changed. The pending instance has not started and will see what the caller
     /// stored before.
     AlreadyPending,
-    /// The item is disabled: nothing changed, and the request is lost.
+    /// The item is disabled. Nothing changed, and the request is lost.
     Disabled,
-    /// The queue refuses it: the item is idle, and nothing will run. (The kernel returns "true" for a draining queue.)
+    /// The queue refuses the item, which stays idle and will not run. (The kernel returns "true"
+    /// for a draining queue.)
     Refused(Refused),
 }
 
-// It is returned in a register, in place of an earlier bool.
+// The value is returned in a register.
 const _: () = assert!(size_of::<Queued>() == 1);
 
 impl Queued {
@@ -55,7 +57,8 @@ impl Queued {
         matches!(self, Queued::Accepted)
     }
 
-    /// Whether an instance runs that sees what the caller did before: the item was accepted, or was pending already.
+    /// Whether a run will see what the caller did before: the item was accepted, or was pending
+    /// already.
     #[inline]
     pub const fn will_run(self) -> bool {
         matches!(self, Queued::Accepted | Queued::AlreadyPending)
@@ -127,17 +130,17 @@ impl fmt::Display for Queued {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use = "nothing runs if the item is disabled or the queue refuses it: ask will_run()"]
 pub enum Moved {
-    /// It was pending: that instance runs after the new delay instead.
+    /// The item was pending. That instance runs after the new delay instead.
     Pending,
-    /// It was idle, or only running: one new instance was accepted.
+    /// The item was idle, or only running. One new instance was accepted.
     Accepted,
-    /// It was not pending, and is disabled: nothing changed, and the request is lost.
+    /// The item was not pending, and is disabled. Nothing changed, and the request is lost.
     Disabled,
-    /// The queue refuses it: the item is idle, and nothing will run.
+    /// The queue refuses the item, which is idle now and will not run.
     Refused {
-        /// Why not.
+        /// Why the queue refuses it.
         why: Refused,
-        /// It was pending: that instance was removed, and is lost.
+        /// Whether the item was pending. If so, that instance was removed and is lost.
         was_pending: bool,
     },
 }
@@ -152,7 +155,7 @@ impl Moved {
         }
     }
 
-    /// Whether it was pending before: the return value of the kernel's function.
+    /// Whether the item was pending before. This is what the kernel's function returns.
     #[inline]
     pub const fn was_pending(self) -> bool {
         match self {
@@ -162,7 +165,7 @@ impl Moved {
         }
     }
 
-    /// Whether an instance runs that sees what the caller did before.
+    /// Whether a run will see what the caller did before.
     #[inline]
     pub const fn will_run(self) -> bool {
         matches!(self, Moved::Pending | Moved::Accepted)

@@ -1,4 +1,5 @@
-//! What a task shares with the thread or task that waits for it: completion, references, waker.
+//! The part of a task that it shares with the thread or task that waits for it: completion,
+//! references, waker.
 
 use crate::item::Completion;
 use crate::pool::Pool;
@@ -14,7 +15,7 @@ pub(super) struct ResultState {
     pub(super) references: AtomicU32,
     /// The fork generation of the process that spawned the closure.
     born: u32,
-    /// The waker of the polling task, in a box; null: no task polls.
+    /// A box with the waker of the polling task. Null: no task polls.
     waker: AtomicPtr<Foreign<Waker>>,
 }
 
@@ -28,24 +29,26 @@ impl ResultState {
         }
     }
 
-    /// Whether the closure was spawned in a process that this one was forked from: it will not run here.
+    /// Whether the closure was spawned in a process from which this one was forked, so that it will
+    /// not run here.
     #[inline]
     pub(super) fn is_inherited(&self) -> bool {
         self.born != fork::generation()
     }
 
-    /// Registers the polling task. `false`: the result is there.
+    /// Stores the waker of the polling task. `false`: the result is there already.
     pub(super) fn register(&self, waker: &Waker) -> bool {
         let known = self.take_waker();
         let waker = match known {
             Some(known) if known.is(|known| known.will_wake(waker)) => known,
-            // The caller's own waker, on the caller's behalf: a panic is the caller's.
+            // This clones the caller's own waker. If that panics, the panic belongs to the caller.
             _ => Box::new(Foreign::new(waker.clone())),
         };
         let waker = Box::into_raw(waker);
         alone(waker);
         self.waker.store(waker, Ordering::Release);
-        // The thread that completes it after this finds a waiter, and with it the waker.
+        // The thread that completes the task after this finds that there is a waiter, and with it
+        // the waker.
         self.done.mark_polled()
     }
 
@@ -69,7 +72,8 @@ impl ResultState {
 
 impl Drop for ResultState {
     fn drop(&mut self) {
-        // Relaxed: no other thread has it any more. There is rarely a waker.
+        // Relaxed is enough: no other thread has the task any more. The check is cheap, and there
+        // is rarely a waker.
         if !self.waker.load(Ordering::Relaxed).is_null() {
             drop(self.take_waker());
         }

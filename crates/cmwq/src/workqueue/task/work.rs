@@ -6,7 +6,7 @@ use crate::item::Work;
 use std::time::Duration;
 
 impl Work {
-    /// Takes back the reference of a removed instance.
+    /// Drops the reference that a removed instance held, if one was removed, and returns `removed`.
     pub(in crate::workqueue) fn removed(&self, removed: bool) -> bool {
         if removed {
             self.unlend();

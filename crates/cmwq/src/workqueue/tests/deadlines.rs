@@ -1,7 +1,7 @@
-//! Waits with a deadline, in moments that are hard to meet by chance.
+//! Waits with a deadline, at moments that a test hardly meets by chance.
 //!
-//! Sabotages tried: the loop of `flush` does not ask whether the time is over (hangs); the wait for an entry begins anew after each wake-up
-//! (hangs).
+//! Deliberate errors that these tests have found: the loop of `flush` does not ask whether the time
+//! is over (the test hangs); the wait for an entry begins anew after each wake-up (the test hangs).
 
 #![allow(unsafe_code, reason = "claims an item")]
 
@@ -18,7 +18,8 @@ use std::time::Duration;
 const SHORT: Duration = Duration::from_millis(20);
 const FAR: Duration = Duration::from_secs(60);
 
-/// What `wait` returns, on a thread of its own, if it does within a minute. Meanwhile `disturb` is called again and again.
+/// Calls `wait` on a thread of its own, and returns its result if it ends within a minute.
+/// Meanwhile it calls `disturb` again and again.
 fn ends<R: Send + 'static>(
     wait: impl FnOnce() -> R + Send + 'static,
     disturb: impl Fn(),

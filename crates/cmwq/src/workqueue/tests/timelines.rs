@@ -1,8 +1,10 @@
-//! The kernel documentation's example timelines, in virtual time: real queues and workers on one simulated CPU.
+//! The timelines that the kernel's documentation gives as examples, in virtual time, with real
+//! queues and workers on one simulated CPU.
 //!
-//! An item *burns* by holding the virtual CPU, in turn and to the end, and *sleeps* as a declared blocking section. Time stands still until
-//! every item in execution burns or sleeps and no worker is searching; then it jumps to the next end of a burn or of a sleep. So the
-//! outcome does not depend on the machine's speed.
+//! An item that *burns* holds the virtual CPU to the end; items get it in turn. An item that
+//! *sleeps* is in a declared blocking section. Virtual time stands still until every item in
+//! execution burns or sleeps and no worker is searching. Then it jumps to the next end of a burn or
+//! of a sleep. So the result does not depend on the speed of the machine.
 
 use crate::topology::Topology;
 use crate::{Engine, Workqueue, blocking};
@@ -18,16 +20,16 @@ struct World {
 #[derive(Default)]
 struct State {
     now: u64,
-    /// Items that want the CPU.
+    /// The items that want the virtual CPU.
     burning: Vec<Burn>,
-    /// Items that sleep, and until when.
+    /// The items that sleep, and until when.
     sleeping: Vec<(usize, u64)>,
 }
 
 struct Burn {
-    /// It has the CPU.
+    /// Whether the item has the virtual CPU.
     holds: bool,
-    /// The order of arrival; items that arrive at the same time are ordered by number.
+    /// The order of arrival. Items that arrive at the same time are ordered by number.
     since: u64,
     item: usize,
     left: u64,
@@ -38,7 +40,8 @@ impl World {
         self.state.lock().unwrap()
     }
 
-    /// Spins, and never sleeps for the lock either, so that the monitor does not find it asleep: for the engine it computes.
+    /// Waits by spinning, and does not sleep for the lock either. So the monitor does not find the
+    /// thread asleep, and for the engine the item computes.
     fn wait_until(&self, over: impl Fn(&State) -> bool) {
         while !self.state.try_lock().is_ok_and(|state| over(&state)) {
             std::thread::yield_now();
@@ -63,7 +66,8 @@ impl World {
             let mut state = self.state();
             let deadline = state.now + ms;
             state.sleeping.push((item, deadline));
-            // Really asleep: the monitor takes a worker whose CPU clock moves for awake again.
+            // The thread really sleeps here, because a worker whose CPU clock advances is awake for
+            // the monitor.
             let sleeps = |state: &mut State| state.sleeping.iter().any(|&(other, _)| other == item);
             drop(self.moved.wait_while(state, sleeps).unwrap());
         });
@@ -75,12 +79,12 @@ impl World {
 }
 
 impl State {
-    /// How many items burn or sleep.
+    /// Returns how many items burn or sleep.
     fn settled(&self) -> usize {
         self.burning.len() + self.sleeping.len()
     }
 
-    /// Jumps to the next end of a burn or of a sleep.
+    /// Advances the virtual time to the next end of a burn or of a sleep.
     fn move_on(&mut self) {
         let turn = |burn: &&mut Burn| (!burn.holds, burn.since, burn.item);
         let mut holder = self.burning.iter_mut().min_by_key(turn);
@@ -101,7 +105,8 @@ impl State {
     }
 }
 
-/// Start and end of w0 (burn 5, sleep 10, burn 5), w1 and w2 (burn 5, sleep 10), queued together; `of` names the queue of each.
+/// Runs three items that are queued together and returns the start and the end of each: w0 (burn 5,
+/// sleep 10, burn 5), w1 and w2 (burn 5, sleep 10). `of` names the queue of each item.
 fn timeline(queues: &[&Workqueue], of: [usize; 3]) -> [(u64, u64); 3] {
     let world = Arc::new(World::default());
     let spans = Arc::new(Mutex::new([(0, 0); 3]));
@@ -121,7 +126,8 @@ fn timeline(queues: &[&Workqueue], of: [usize; 3]) -> [(u64, u64); 3] {
     let members = queues[0].core.members();
     let pool = &members[0].pool;
     loop {
-        // Before the pool is asked: a sleeper enters the blocking section first, so the pool already shows the effects of that.
+        // The state is locked before the pool is asked. An item enters the blocking section before
+        // it counts as sleeping, so the pool already shows the effects of that.
         let mut state = world.state();
         let running = pool.lock().items_running_if_settled();
         match running {
@@ -143,7 +149,7 @@ fn engine() -> Engine {
         .topology(Topology::from_synthetic("l3:1 core:1 pu:1").unwrap())
         .build()
         .unwrap();
-    // Items that burn virtually spin in fact.
+    // Items that burn in virtual time really spin, so they would be reported as CPU hogs.
     engine.set_cpu_intensive_threshold(Duration::ZERO);
     engine
 }

@@ -12,7 +12,7 @@ use crate::workqueue::task::own_wait::not_in_waker;
 use std::sync::Arc;
 
 impl WqCore {
-    /// Whether the caller is no item of the queue.
+    /// Returns an error if the caller is an item of the queue.
     pub(in crate::workqueue) fn not_in_own_item(&self) -> Result<(), FlushError> {
         if self.waits_here() {
             warn_once!(
@@ -24,7 +24,7 @@ impl WqCore {
         Ok(())
     }
 
-    /// Whether the caller may wait for the queue.
+    /// Returns an error if the caller must not wait for the queue.
     pub(in crate::workqueue) fn may_wait(&self) -> Result<(), FlushError> {
         if self.engine.is_inherited() {
             return Err(FlushError::Forked);
@@ -49,7 +49,7 @@ impl WqCore {
         Ok(())
     }
 
-    /// Waits until the queue is empty; meanwhile only the queue's own items may queue on it.
+    /// Waits until the queue is empty. Meanwhile only the queue's own items may queue on it.
     pub(crate) fn drain(&self) -> Result<(), FlushError> {
         self.may_wait()?;
         self.close();
@@ -59,7 +59,8 @@ impl WqCore {
         Ok(())
     }
 
-    /// From here on items from outside are dropped. Outside items that were accepted are published when this returns.
+    /// Closes the queue: from now on items from outside are dropped. When this returns, all items
+    /// from outside that were accepted before have been published.
     pub(in crate::workqueue) fn close(&self) {
         self.closed.fetch_add(1, Ordering::SeqCst);
         epochs().synchronize();
@@ -79,10 +80,11 @@ impl WqCore {
         }
     }
 
-    /// Whether nothing is in flight. For a closed queue.
+    /// Whether nothing is in flight. The queue has to be closed.
     pub(in crate::workqueue) fn is_at_rest(&self) -> bool {
-        // Checks twice: an item may have moved from a pool not checked yet to a pool already checked. It ended in between then, and the
-        // second check sees its completion.
+        // This checks twice, because the check looks at one pool after the other. An item may have
+        // queued another one from a pool that is not checked yet to a pool that is. The first item
+        // has ended in between then, and the second check sees a changed number of completed items.
         let Some(seen) = at_rest(self.members()) else {
             return false;
         };
@@ -94,7 +96,7 @@ impl WqCore {
         seen.len() == again.len() && seen.iter().zip(&again).all(is_same)
     }
 
-    /// One more flush of a drain has found more to do.
+    /// Counts a flush of a drain after which there was more to do, and warns from time to time.
     pub(in crate::workqueue) fn flushed_once_more(&self, flushes: &mut u32) {
         *flushes = flushes.saturating_add(1);
         if says_that_it_takes_long(*flushes) {
@@ -105,17 +107,17 @@ impl WqCore {
         }
     }
 
-    /// Whether the caller is the first to shut it down, and so has to close it.
+    /// Whether the caller is the first to shut the queue down, and so has to close it.
     pub(in crate::workqueue) fn begin_shutdown(&self) -> bool {
         self.shut.swap(1, Ordering::Relaxed) == 0
     }
 
-    /// Whether it was shut down: then dropping it does not wait for its items.
+    /// Whether the queue was shut down. Dropping it does not wait for its items then.
     pub(in crate::workqueue) fn is_shut_down(&self) -> bool {
         self.shut.load(Ordering::Relaxed) != 0
     }
 
-    /// What has not ended. Each pool is looked at by itself.
+    /// Returns what has not ended. The pools are looked at one after the other.
     pub(in crate::workqueue) fn still_busy(&self) -> StillBusy {
         let mut busy = StillBusy::default();
         for pwq in self.members() {
@@ -127,7 +129,7 @@ impl WqCore {
         busy
     }
 
-    /// Whether the caller is the first to destroy it, and so has to.
+    /// Whether the caller is the first to destroy the queue, and so has to do it.
     pub(crate) fn begin_to_end(&self) -> bool {
         self.ending.swap(1, Ordering::Relaxed) == 0
     }
@@ -150,20 +152,22 @@ impl WqCore {
     }
 }
 
-/// What is left of a queue: the items that have not ended.
+/// The items of a queue that have not ended.
 #[derive(Default)]
 pub(in crate::workqueue) struct StillBusy {
     pub(in crate::workqueue) running: Vec<RunState>,
     pub(in crate::workqueue) waiting: usize,
 }
 
-/// A pool workqueue with nothing in flight, and the number of its items completed so far, or `None` if it is gone.
+/// A pool workqueue with nothing in flight, and how many of its items have completed so far
+/// (`None`: the pool workqueue is gone).
 type AtRest = (Arc<Pwq>, Option<u64>);
 
-/// These pool workqueues, each with the number of its items completed so far, or `None` if it is gone; `None` if any has items in flight. Checks
-/// one after the other, not at one instant.
+/// Returns these pool workqueues, each with the number of its completed items, or `None` if any of
+/// them has items in flight. It looks at them one after the other, and not at one instant.
 ///
-/// A pool workqueue that is removed between two checks may have run an item which queued another one elsewhere: the two results must differ.
+/// A pool workqueue that is gone has no such number. It may have run an item between two checks
+/// that queued another one elsewhere, so the results of the two checks must differ then.
 fn at_rest(members: Vec<Arc<Pwq>>) -> Option<Vec<AtRest>> {
     let at_rest = members.into_iter().map(|pwq| {
         let mut guard = pwq.pool.lock_accepting();

@@ -22,8 +22,9 @@ impl Workqueue {
     /// ready when every item accepted before its first poll has ended. The thread that polls it
     /// never sleeps.
     ///
-    /// A task whose polls are items of this very queue may await it: the item that polls ends, and the waker queues the next one. But an
-    /// item that blocks until the future is ready, in an executor's `block_on`, waits for itself for ever.
+    /// A task may await this even if its polls are items of this very queue: the item that polls
+    /// ends, and the waker queues the next one. But an item that blocks until the future is ready,
+    /// as in an executor's `block_on`, waits for itself for ever.
     ///
     /// ```
     /// # fn block_on<F: Future>(future: F) -> F::Output {
@@ -75,8 +76,8 @@ impl Workqueue {
     /// may [wait](Shutdown::wait_timeout) for it instead, up to a deadline. In an item of the queue
     /// both are errors ([`FlushError::OwnItem`]); the shutdown goes on.
     ///
-    /// Dropping a queue that was shut down never waits, whether its items have ended or not: a separate thread does the rest. So this is the
-    /// way to give a queue up on the thread of an executor.
+    /// Dropping a queue that was shut down never waits, whether its items have ended or not: a
+    /// separate thread does the rest. So this is how a thread of an executor gives a queue up.
     ///
     /// ```
     /// use cmwq::Workqueue;
@@ -100,8 +101,9 @@ impl Workqueue {
         }
     }
 
-    /// What has not ended, at one moment: after a deadline on [`flush_async`](Self::flush_async) or [`drain_async`](Self::drain_async) has
-    /// passed. In a fork's child: nothing.
+    /// Returns what has not ended at this moment. It is for a program whose deadline for
+    /// [`flush_async`](Self::flush_async) or [`drain_async`](Self::drain_async) has passed. In the
+    /// child of a fork the result is empty.
     pub fn unfinished(&self) -> Unfinished {
         unfinished(&self.core, FlushError::TimedOut)
     }
@@ -154,14 +156,15 @@ impl Drop for Flush {
     }
 }
 
-/// The task does not wait any more. In a fork's child another thread may hold the lock for ever.
+/// Removes the waker of a task that does not wait any more. In the child of a fork another thread
+/// may hold the lock for ever, so nothing is done there.
 fn forget(core: &WqCore, awaited: &mut Awaited) {
     if !core.engine.is_inherited() {
         core.flush.forget(awaited);
     }
 }
 
-/// Flushes until nothing is in flight, of a closed queue.
+/// Flushes a closed queue again and again until nothing is in flight.
 #[derive(Default)]
 struct Dry {
     awaited: Awaited,
@@ -193,7 +196,7 @@ impl Dry {
 #[must_use = "a future does nothing until it is polled"]
 pub struct Drain {
     core: Arc<WqCore>,
-    /// This future has closed the queue, and opens it again.
+    /// Whether this future has closed the queue, and has to open it again.
     closed: bool,
     dry: Dry,
 }
@@ -269,7 +272,8 @@ impl Shutdown {
     /// ```
     ///
     /// # Errors
-    /// [`Unfinished`] says what still runs when the time is over. It also says why the caller cannot wait: see [`FlushError`].
+    /// [`Unfinished`] says what still runs when the time is over. It also says if the caller cannot
+    /// wait, and why: see [`FlushError`].
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<(), Unfinished> {
         self.wait_until(Some(clock::deadline_after(timeout)))
     }
@@ -284,7 +288,7 @@ impl Shutdown {
     /// ```
     ///
     /// # Errors
-    /// Why the caller cannot wait: see [`FlushError`].
+    /// An error if the caller cannot wait. It says why: see [`FlushError`].
     pub fn wait(&mut self) -> Result<(), Unfinished> {
         self.wait_until(None)
     }
@@ -297,7 +301,7 @@ impl Shutdown {
         ended.map_err(|why| unfinished(&core, why))
     }
 
-    /// What has not ended, at one moment.
+    /// Returns what has not ended at this moment.
     pub fn unfinished(&self) -> Unfinished {
         self.queue.unfinished()
     }
@@ -316,7 +320,7 @@ impl Future for Shutdown {
             if !dry.poll(&queue.core, context.waker()) {
                 return Poll::Pending;
             }
-            // Nothing is in flight, and the queue accepts nothing any more.
+            // Nothing is in flight, and the queue accepts nothing any more, so this does not wait.
             queue.end();
         }
         Poll::Ready(Ok(()))
@@ -345,7 +349,8 @@ impl Drop for Shutdown {
 pub struct Unfinished {
     /// The queue's name.
     pub queue: String,
-    /// Why the call returned: [`FlushError::TimedOut`], or the caller could not wait.
+    /// Why the call returned: [`FlushError::TimedOut`], or the reason for which the caller could
+    /// not wait.
     pub why: FlushError,
     /// The items in execution.
     pub running: Vec<RunState>,
@@ -387,7 +392,7 @@ impl Wake for UnparkWaker {
     }
 }
 
-/// Polls the future until it is ready; `None`: the deadline has passed before.
+/// Polls the future until it is ready. `None`: the deadline has passed first.
 pub(in crate::workqueue) fn block_on<F: Future + Unpin>(
     mut future: F,
     deadline_ns: Option<u64>,
@@ -395,7 +400,8 @@ pub(in crate::workqueue) fn block_on<F: Future + Unpin>(
     let unpark = Arc::new(UnparkWaker(Completion::new()));
     let waker = Waker::from(unpark.clone());
     loop {
-        // Before the poll: what comes after it is a reason for another one.
+        // The completion is reset before the poll: a wake-up that comes later is a reason for
+        // another poll.
         unpark.0.reinit();
         if let Poll::Ready(output) = Pin::new(&mut future).poll(&mut Context::from_waker(&waker)) {
             return Some(output);

@@ -1,4 +1,5 @@
-//! Room on a queue with a bound on how many items wait: trying, waiting and awaiting.
+//! *Room* on a queue that limits how many items wait: one unit of room is the right of one item to
+//! wait. Trying for room, waiting for it and awaiting it.
 
 use super::lifecycle::block_on;
 use crate::error::{Error, Refused};
@@ -31,7 +32,7 @@ impl WqCore {
         Ok(())
     }
 
-    /// Gives back a unit that no item has.
+    /// Gives back a unit of room that no item has.
     pub(in crate::workqueue) fn give_room_back(&self) {
         if let Some(room) = &self.room
             && room.give_back()
@@ -65,7 +66,7 @@ impl Workqueue {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoMaxWaiting`] if the queue was built without a bound; [`Error::Forked`].
+    /// [`Error::NoMaxWaiting`] if the queue was built without such a limit; [`Error::Forked`].
     pub fn set_max_waiting(&self, max_waiting: usize) -> Result<(), Error> {
         self.core.set_max_waiting(max_waiting)
     }
@@ -160,7 +161,7 @@ impl Workqueue {
     }
 }
 
-/// Queues `func` with `queue`, or gives it back.
+/// Queues `func` with `queue`. If the queue refuses it, the caller gets `func` back.
 #[track_caller]
 fn spawn_by<F, T>(
     func: F,
@@ -182,7 +183,8 @@ where
     Ok(handle)
 }
 
-/// The same for a closure without a handle.
+/// Queues a closure without a handle with `queue`. If the queue refuses it, the caller gets `func`
+/// back.
 #[track_caller]
 fn execute_by<F>(
     func: F,
@@ -201,7 +203,7 @@ where
     })
 }
 
-/// A closure that a queue did not take, given back to the caller, and why.
+/// A closure that a queue refused, given back to the caller, and why the queue refused it.
 ///
 /// ```
 /// # let queue = cmwq::Workqueue::builder("doc").build()?;
@@ -215,7 +217,7 @@ where
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct NotAccepted<F> {
-    /// Why not.
+    /// Why the queue refused it.
     pub why: Refused,
     /// The closure, which has not run.
     pub func: F,
@@ -249,12 +251,12 @@ impl<F> std::error::Error for NotAccepted<F> {}
 #[must_use = "room that is not used goes to the next waiter"]
 pub struct Room {
     queue: Workqueue,
-    /// A unit that no item has yet.
+    /// Whether this value holds a unit of room.
     holds: bool,
 }
 
 impl Room {
-    /// Makes a `Room` for a unit that was taken, if the queue has a bound.
+    /// Makes a `Room` after a unit was taken. On a queue without a limit it holds none.
     fn new(queue: &Workqueue) -> Self {
         Room {
             queue: queue.clone(),
@@ -262,7 +264,7 @@ impl Room {
         }
     }
 
-    /// Queues an item that has this room.
+    /// Queues an item in this room.
     fn queue_item(mut self, item: Pending) -> Result<(), Refused> {
         self.holds = false;
         let core = &self.queue.core;
@@ -323,7 +325,8 @@ impl Room {
         result.into()
     }
 
-    /// As [`Workqueue::queue_raw`]. If the item is not accepted, the next waiter gets the room.
+    /// Queues an item in this room, as [`Workqueue::queue_raw`] does. If the item is not accepted,
+    /// the next waiter gets the room.
     ///
     /// # Safety
     /// As for [`Workqueue::queue_raw`].
@@ -377,8 +380,10 @@ impl RoomWait {
     /// ```
     ///
     /// # Errors
-    /// [`Refused::Draining`]: the queue was, or is, drained or shut down; [`Refused::OwnItem`]: the caller is an item of this queue, whose
-    /// end may be what makes room, or the queue is full and its items wait for the caller's place in their group; [`Refused::Forked`].
+    /// [`Refused::Draining`]: the queue was drained or shut down, or is being drained.
+    /// [`Refused::OwnItem`]: the caller is an item of this queue, and its own end may be what makes
+    /// room; or the queue is full and its items wait for the caller's place in their group.
+    /// [`Refused::Forked`].
     pub fn wait(self) -> Result<Room, Refused> {
         self.wait_until(None)
     }
@@ -395,7 +400,7 @@ impl RoomWait {
     /// ```
     ///
     /// # Errors
-    /// As [`wait`](Self::wait); [`Refused::Full`]: the time is over.
+    /// As [`wait`](Self::wait); [`Refused::Full`] if there was no room in that time.
     pub fn wait_timeout(self, timeout: Duration) -> Result<Room, Refused> {
         self.wait_until(Some(clock::deadline_after(timeout)))
     }

@@ -7,9 +7,10 @@ use crate::trace::Foreign;
 use std::task::{Context, Poll};
 
 impl<T> CompletionQueue<T> {
-    /// Polls for the oldest entry; pending until there is one, and then the waker of this owner's
-    /// last poll is woken. As a wake-up of a thread in [`wait`](Self::wait) it may be deferred a
-    /// little where items wait for CPUs. A poster that is no item calls the waker itself.
+    /// Polls for the oldest entry. The result is pending until there is an entry; then the waker of
+    /// this owner's last poll is woken. Where items wait for CPUs, that wake-up may come a little
+    /// later, as it may for a thread in [`wait`](Self::wait). A poster that is not an item calls
+    /// the waker itself.
     pub fn poll_next(&self, context: &mut Context<'_>) -> Poll<Completed<T>> {
         let inner = &*self.inner;
         if let Some(entry) = self.try_next() {
@@ -21,7 +22,8 @@ impl<T> CompletionQueue<T> {
             return Poll::Pending;
         }
         loop {
-            // In this order: the poster that takes the mark finds the waker.
+            // The waker is stored before the owner arms, so that the poster that takes the mark
+            // finds the waker.
             let waker = Foreign::new(context.waker().clone());
             drop(inner.set_task(self.number, Some(waker)));
             let sleeps = {
@@ -39,8 +41,8 @@ impl<T> CompletionQueue<T> {
         }
     }
 
-    /// Awaits the oldest entry: see [`poll_next`](Self::poll_next). It is pending for ever if no
-    /// more is posted.
+    /// Awaits the oldest entry: see [`poll_next`](Self::poll_next). If no more entry is posted, the
+    /// future is pending for ever.
     ///
     /// ```
     /// use cmwq::{CompletionQueue, Workqueue};

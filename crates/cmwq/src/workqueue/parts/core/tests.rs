@@ -1,4 +1,4 @@
-//! Items for which a drain waits, and numbers of pools.
+//! Tests of which items a drain waits for, and of the numbers of pools.
 
 use crate::Engine;
 use crate::engine::epochs;
@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
 
-/// Much longer than a drain of an idle queue. Nothing should happen in this time.
+/// Much longer than the drain of an idle queue takes. The test expects that nothing happens in this
+/// time.
 const TIME_TO_RETURN: Duration = Duration::from_millis(100);
 
 #[test]
@@ -20,7 +21,7 @@ fn a_drain_waits_for_issuers_that_have_found_the_queue_open() {
     let ran = Arc::new(AtomicUsize::new(0));
     let drained = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // The issuer has pinned the epoch and looked up its route.
+        // At this point the issuer has pinned the epoch and looked up its route.
         let pin = epochs().pin(0);
         let pwq = core.slots.get().unwrap()[core.issuing_cpu()].load(&pin);
         let drain = scope.spawn(|| {
@@ -48,7 +49,8 @@ fn a_drain_waits_for_issuers_that_have_found_the_queue_open() {
     });
 }
 
-/// A canceller finds an item's pool by its number, and locks it later. A pool workqueue that begins to wait is looked up by its pool's number.
+/// A thread that cancels an item finds the item's pool by its number, and locks that pool later. A
+/// pool workqueue that begins to wait for a credit is looked up by the number of its pool.
 #[test]
 fn the_number_of_a_pool_is_not_used_again_while_a_thread_has_the_pool() {
     let engine = Engine::builder().build().unwrap();

@@ -13,7 +13,7 @@ impl<T> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // Polling is no join: publishes the item if it is in a caller slot.
+        // Polling is no join. If the item is in a caller slot, it is published for a worker.
         spawn_history::let_go_of(self.task.raw());
         let shared = self.task.shared();
         if !shared.done.is_done() {
@@ -30,8 +30,9 @@ impl<T> Future for JoinHandle<T> {
     }
 }
 
-/// The calling thread polls a handle, so it runs tasks: those whose wake-ups are deferred need not wait any longer. If a worker called the wakers
-/// one by one, each might preempt that worker, find one task ready, and sleep again.
+/// Wakes tasks whose wake-ups are deferred. The calling thread polls a handle, so it runs tasks
+/// itself, and these need not wait any longer. If a worker called the wakers one by one, each
+/// wake-up might preempt the worker; this thread would then find one task ready and sleep again.
 fn wake_deferred_tasks() {
     if let Some(pool) = backlogged_pool().and_then(control::registered) {
         pool.wake_tasks();
@@ -40,7 +41,7 @@ fn wake_deferred_tasks() {
 
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
-        // No thread will join this item.
+        // The handle is dropped, so no thread will join this item.
         if spawn_history::drop_handle(self.task.raw()) {
             // SAFETY: this thread has both references, and a copy of the closure is used instead.
             unsafe { self.task.forget() };
