@@ -243,6 +243,12 @@ static inline int cmwq_told_try_queue_work(struct cmwq_workqueue *wq, struct cmw
 	return cmwq_try_queue_work(wq, work);
 }
 
+static inline int cmwq_told_queue_work_wait_ns(struct cmwq_workqueue *wq, struct cmwq_work *work, uint64_t timeout_ns)
+{
+	cmwq_told_release(work);
+	return cmwq_queue_work_wait_ns(wq, work, timeout_ns);
+}
+
 static inline int cmwq_told_try_queue_delayed_work_ns(struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns)
 {
 	cmwq_told_release(dwork);
@@ -422,6 +428,7 @@ static inline int cmwq_told_destroy_workqueue(struct cmwq_workqueue *wq)
 }
 
 #define cmwq_try_queue_work(wq, work) cmwq_told_try_queue_work((wq), (work))
+#define cmwq_queue_work_wait_ns(wq, work, timeout_ns) cmwq_told_queue_work_wait_ns((wq), (work), (timeout_ns))
 #define cmwq_try_queue_delayed_work_ns(wq, dwork, delay_ns) cmwq_told_try_queue_delayed_work_ns((wq), (dwork), (delay_ns))
 #define cmwq_try_mod_delayed_work_ns(wq, dwork, delay_ns) cmwq_told_try_mod_delayed_work_ns((wq), (dwork), (delay_ns))
 #define cmwq_flush_work_timeout_ns(work, timeout_ns) cmwq_told_flush_work_timeout_ns((work), (timeout_ns))
