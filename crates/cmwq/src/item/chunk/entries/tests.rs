@@ -97,7 +97,7 @@ fn what_has_a_handle_is_a_closure_when_that_is_dropped_before_it_is_taken() {
 #[test]
 fn chunks_that_nobody_needs_are_freed_but_for_a_few() {
     let chunks = Chunks::of_closures(1, 0, &OldestBatch::new(), &ChunkNumbers::default());
-    let spare = || chunks.spare.lock().others.len();
+    let spare = || chunks.spare.lock().len();
     let open = OpenChunk::none();
     let nodes: Vec<NonNull<RawWork>> = (0..20).map(|_| chunks.make(&nothing(), &open)).collect();
     for &node in &nodes {
