@@ -1,6 +1,6 @@
 //! No two types of the library have one name.
 
-use super::super::{root, root_of_topology};
+use super::super::{root, root_of};
 use crate::layers::source::Sources;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -67,8 +67,10 @@ fn no_two_types_have_one_name() {
         .partition(is_shared);
     assert!(wrong.is_empty(), "types of one name:\n{}", wrong.join("\n"));
     assert_eq!(shared.len(), SHARED.len(), "shared are only: {shared:?}");
-    let topology = Sources::read(&root_of_topology());
-    assert_eq!(named_twice(topology.texts()), Vec::<String>::new());
+    for part in ["cmwq-topology", "cmwq-trace"] {
+        let part = Sources::read(&root_of(part));
+        assert_eq!(named_twice(part.texts()), Vec::<String>::new());
+    }
 }
 
 /// The check itself: on sources that are made up.

@@ -11,7 +11,7 @@ use crate::pool::state::worker::{Busy, WorkerSlot, WorkerState};
 use crate::sys::atomic::Ordering;
 use crate::sys::clock;
 use crate::sys::map::HashMap;
-use crate::trace::LatencyHistogram;
+use cmwq_trace::LatencyHistogram;
 use std::sync::Arc;
 
 /// One pool.

@@ -6,7 +6,7 @@ use crate::item::Completion;
 use crate::pool::RunState;
 use crate::sys::atomic::Ordering;
 use crate::sys::clock;
-use crate::sys::symbol::name_of;
+use crate::sys::names::name_of;
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::parts::flush::Awaited;
 use crate::workqueue::queue::Workqueue;
