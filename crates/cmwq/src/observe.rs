@@ -8,6 +8,8 @@
 //!   [`Engine::stats`](crate::Engine::stats) return their state.
 //! - [`LiveQueue::set_attribute`] and [`Engine::set_parameter`](crate::Engine::set_parameter)
 //!   change them, by the rules of the kernel's files.
+//! - [`set_warning_handler`] and [`set_report_handler`] receive what the library says.
+//!   [`set_worker_desc`] says what an item is doing.
 //! - [`Recording`] records what happens, event by event. [`EnqueueTiming`] measures how long
 //!   `queue()` takes.
 //! - With the feature `tracing` the library opens a span around every run of an item, for
@@ -35,11 +37,11 @@ pub use crate::engine::{EngineStats, Errno, TextError};
 pub use crate::inspect::{
     LiveQueue, NodeState, PwqState, QueueState, QueueTimes, RescuerState, RoomState, ScopeState,
 };
-pub use crate::pool::{Dump, PoolCounts, PoolFor, PoolState, QueueStats, RunState, WorkerState};
+pub use crate::pool::{Dump, PoolCounts, PoolFor, PoolState, PoolWorker, QueueStats, RunState};
 pub use crate::trace::{
     EnqueueTiming, ItemRun, Recording, set_report_handler, set_run_hooks, set_warning_handler, warn,
 };
-pub use crate::workqueue::GroupState;
+pub use crate::workqueue::{GroupState, set_worker_desc};
 #[doc(inline)]
 pub use cmwq_trace::{LatencyHistogram, ThreadTrace, TraceEvent, TraceKind};
 

@@ -51,6 +51,8 @@ const LAYERS: &[&str] = &[
     "workqueue",
     "inspect",
     "observe",
+    "raw",
+    "types",
     "lib",
 ];
 

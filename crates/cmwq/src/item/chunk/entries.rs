@@ -72,7 +72,7 @@ pub(in crate::item) struct Destination {
     pub(in crate::item) contents: Contents,
     pub(in crate::item) oldest: OldestBatch,
     pub(in crate::item) numbers: ChunkNumbers,
-    pub(in crate::item) home: Weak<Chunks>,
+    pub(in crate::item) home: Weak<ChunkStore>,
 }
 
 /// The first field makes it a node of an inbox.
@@ -136,7 +136,7 @@ impl<T: Copy> Places<T> {
 }
 
 /// The chunks of one pool workqueue, of items or of closures.
-pub(crate) struct Chunks {
+pub(crate) struct ChunkStore {
     pub(in crate::item) serial: Serial,
     pub(in crate::item) destination: Destination,
     pub(in crate::item) spare: CachePadded<Mutex<Spares>>,
@@ -179,7 +179,7 @@ pub(crate) enum Found {
     Closure(Small),
 }
 
-impl Chunks {
+impl ChunkStore {
     /// The chunks of items for pool workqueue `pwq` of pool `pool`, whose oldest open batch is `oldest`, and whose chunks have these
     /// numbers.
     pub(crate) fn of_items(
@@ -211,7 +211,7 @@ impl Chunks {
         static SERIAL: AtomicU64 = AtomicU64::new(1);
         let number = SERIAL.fetch_add(1, Ordering::Relaxed);
         let number = NonZeroU64::new(number).expect("it does not wrap around in a lifetime");
-        Arc::new_cyclic(|home| Chunks {
+        Arc::new_cyclic(|home| ChunkStore {
             serial: Serial { number, contents },
             destination: Destination {
                 pool,

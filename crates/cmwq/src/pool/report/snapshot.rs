@@ -86,8 +86,8 @@ impl PoolGuard<'_> {
     }
 }
 
-fn worker((id, slot): (u32, &WorkerSlot)) -> state::WorkerState {
-    state::WorkerState {
+fn worker((id, slot): (u32, &WorkerSlot)) -> state::PoolWorker {
+    state::PoolWorker {
         id,
         tid: slot.handle.tid(),
         doing: match slot.state {

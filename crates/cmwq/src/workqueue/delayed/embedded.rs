@@ -21,7 +21,8 @@ use std::time::Duration;
 /// queue. It keeps the value alive all that time.
 ///
 /// ```
-/// use cmwq::{EmbeddedDelayedWork, Workqueue};
+/// use cmwq::Workqueue;
+/// use cmwq::raw::EmbeddedDelayedWork;
 /// use std::sync::Arc;
 /// use std::time::Duration;
 ///

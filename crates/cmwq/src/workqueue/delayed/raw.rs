@@ -18,7 +18,8 @@ use std::time::Duration;
 /// must not move: the timer, too, refers to the item by its address.
 ///
 /// ```
-/// use cmwq::{RawDelayedWork, RawWork, Workqueue};
+/// use cmwq::Workqueue;
+/// use cmwq::raw::{RawDelayedWork, RawWork};
 /// use std::ptr::NonNull;
 /// use std::time::Duration;
 ///

@@ -9,7 +9,8 @@ use crate::trace::warn_once;
 /// chooses it.
 ///
 /// ```
-/// use cmwq::{Workqueue, WorkqueueKind};
+/// use cmwq::Workqueue;
+/// use cmwq::types::WorkqueueKind;
 ///
 /// assert_eq!(Workqueue::builder("io").build()?.kind(), WorkqueueKind::Unbound);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
