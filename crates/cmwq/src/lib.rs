@@ -18,8 +18,8 @@
 //!
 //! # What to learn first
 //!
-//! These types, in the order in which a program meets them, are all that a service needs. Each page
-//! begins with an example.
+//! These types, in the order in which a program meets them, are all that most services need. Each
+//! page has an example.
 //!
 //! | type | for |
 //! |---|---|
@@ -33,7 +33,7 @@
 //! | [`CompletionQueue`] | an event loop (epoll, tokio, libuv) that takes results |
 //! | [`Scope`] | items that borrow from the caller: [`scope()`]; parallel loops: [`Workqueue::for_each_chunk`] |
 //! | [`ConcurrencyGroup`] | one limit for several queues |
-//! | [`WorkerThreads`] | name, priority, stack and hooks of the threads that run items; a wait that they should know of: [`blocking`] |
+//! | [`WorkerThreads`] | names, stacks, signals and hooks of the threads that run items; a wait that they should know of: [`blocking`] |
 //! | [`Engine`] | the machine and its pools: [`Engine::dump`] and [`Engine::stats`] show what is busy and what has happened |
 //!
 //! They fail with an [`Error`], a [`Refused`] item or a [`JoinError`].
@@ -56,8 +56,8 @@
 //! [`Workqueue::drain`] from an item of the same queue would wait for themselves: they return an
 //! error instead. An item that waits in this library's own calls counts as blocked: its pool runs
 //! another in its place. A signal handler may call nothing but
-//! [`reset_signal_mask`](raw::reset_signal_mask). A child process
-//! after `fork` cannot use inherited queues.
+//! [`reset_signal_mask`](raw::reset_signal_mask). A child process after `fork` cannot use inherited
+//! queues.
 //!
 //! # Panics
 //!

@@ -1,6 +1,7 @@
-//! For C, for programs that are shaped like the kernel's, and for libraries that put other interfaces
-//! onto this one: items in the program's own memory, queues behind a number, the kernel's system
-//! queues and limits. A Rust service needs none of it.
+//! For C, for programs that are shaped like the kernel's, and for libraries that put other
+//! interfaces onto this one: items in the program's own memory, queues behind a number, the kernel's system
+//! queues and limits. Of this a Rust service needs at most [`reset_signal_mask`], when it starts other
+//! programs.
 //!
 //! | for | see |
 //! |---|---|
@@ -11,7 +12,7 @@
 //! | the kernel's limits | [`WQ_MAX_ACTIVE`], [`WQ_DFL_ACTIVE`] |
 //! | running a function on a CPU | [`run_on_cpu`], [`run_on_each_cpu`] |
 //! | where the calling code runs | [`current_work`], [`current_is_rescuer`], [`current_is_mem_reclaim`] |
-//! | queues that other items free memory with | [`in_memory_reclaim`] |
+//! | code that frees memory, for which only queues with a rescuer may be waited | [`in_memory_reclaim`] |
 //! | wakers of a program's own handles | [`wake_deferred`], [`defers_wakes`] |
 //! | the signal mask of a child process | [`reset_signal_mask`] |
 
