@@ -1,7 +1,7 @@
 //! For C, for programs that are shaped like the kernel's, and for libraries that put other
-//! interfaces onto this one: items in the program's own memory, queues behind a number, the kernel's system
-//! queues and limits. Of this a Rust service needs at most [`reset_signal_mask`], when it starts other
-//! programs.
+//! interfaces onto this one: items in the program's own memory, queues behind a number, the
+//! kernel's system queues and limits. Of this a Rust service needs at most [`reset_signal_mask`],
+//! when it starts other programs.
 //!
 //! | for | see |
 //! |---|---|
