@@ -1,7 +1,9 @@
 //! What `queue_raw()` costs a Rust program: the counterpart of enqueue_cost.c, which does the same through the C ABI. Prints
 //! one number, ns an item: the median of the rounds. `scripts/capi-cost` alternates the two.
 
-use cmwq::{Queued, RawWork, Workqueue};
+use cmwq::Workqueue;
+use cmwq::raw::RawWork;
+use cmwq::types::Queued;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;

@@ -49,7 +49,7 @@
 #include <stdint.h>
 
 #define CMWQ_VERSION_MAJOR 0
-#define CMWQ_VERSION_MINOR 2
+#define CMWQ_VERSION_MINOR 3
 #define CMWQ_VERSION_PATCH 0
 /*
  * Of the layouts and functions that a compiled program counts on; the number in the library's name.

@@ -2,9 +2,10 @@
 
 use crate::call::{Wrong, abi};
 use crate::handle::Wq;
+use cmwq::Engine;
 use cmwq::affinity::AffinityScope;
 use cmwq::topology::CpuSet;
-use cmwq::{Engine, WorkqueueAttrs};
+use cmwq::types::WorkqueueAttrs;
 use std::ffi::c_int;
 use std::mem::{offset_of, size_of};
 

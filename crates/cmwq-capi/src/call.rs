@@ -169,7 +169,7 @@ impl Call {
     pub(crate) fn warn(&self, what: Wrong, text: impl FnOnce() -> String) {
         let bit = 1 << what as u32;
         if self.warned.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
-            cmwq::warn(&format!("{}: {}", self.name, text()));
+            cmwq::observe::warn(&format!("{}: {}", self.name, text()));
         }
     }
 

@@ -2,7 +2,8 @@
 
 use crate::call::{Call, FULL, Failed, Wrong, abi, set_errno};
 use crate::handle::Wq;
-use cmwq::{Completed, CompletionQueue, NotPosted, NotSubmitted, Refused};
+use cmwq::types::{Completed, NotPosted, NotSubmitted};
+use cmwq::{CompletionQueue, Refused};
 use std::ffi::{c_int, c_uint, c_void};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -34,7 +35,7 @@ impl Func {
     fn call(self) -> i64 {
         let Func(func, arg) = self;
         // SAFETY: as the header asks.
-        cmwq::call_item_code(|| unsafe { func(arg) })
+        cmwq::raw::call_item_code(|| unsafe { func(arg) })
     }
 }
 

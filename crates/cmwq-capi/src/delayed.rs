@@ -2,7 +2,9 @@
 
 use crate::call::{Call, Failed, Wrong, abi};
 use crate::handle::{CPU_ANY, Wq, cpu_from_c};
-use cmwq::{Error, MoveIf, Moved, Queued, RawDelayedWork, RawWork, Workqueue};
+use cmwq::raw::{MoveIf, RawDelayedWork, RawWork};
+use cmwq::types::{Moved, Queued};
+use cmwq::{Error, Workqueue};
 use std::ffi::c_int;
 use std::mem::{align_of, size_of};
 use std::ptr::NonNull;

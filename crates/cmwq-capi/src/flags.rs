@@ -2,7 +2,8 @@
 
 use crate::call::{Call, Wrong};
 use crate::handle::{Wq, to_c};
-use cmwq::{Engine, Error, WQ_MAX_ACTIVE, Workqueue, WorkqueueBuilder, WorkqueueHandle};
+use cmwq::raw::{WQ_MAX_ACTIVE, WorkqueueHandle};
+use cmwq::{Engine, Error, Workqueue, WorkqueueBuilder};
 
 pub(crate) const BH: u32 = 1 << 0;
 pub(crate) const UNBOUND: u32 = 1 << 1;

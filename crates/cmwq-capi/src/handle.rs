@@ -1,6 +1,6 @@
 //! What C passes for a workqueue, a CPU and a name.
 
-use cmwq::WorkqueueHandle;
+use cmwq::raw::WorkqueueHandle;
 use std::ffi::{CStr, c_char, c_int};
 
 /// What C has of a workqueue: a pointer that points nowhere and whose value is a [`WorkqueueHandle`].

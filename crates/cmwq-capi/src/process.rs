@@ -66,7 +66,7 @@ impl Handler {
     fn call(&self, text: &str) {
         let text = CString::new(text.replace('\0', "?")).unwrap_or_default();
         // SAFETY: the header asks for a function that may be called with a string and this argument.
-        let _ = cmwq::call_c(|| unsafe { (self.0)(text.as_ptr(), self.1) });
+        let _ = cmwq::raw::call_c(|| unsafe { (self.0)(text.as_ptr(), self.1) });
     }
 }
 
@@ -89,7 +89,7 @@ pub unsafe extern "C-unwind" fn cmwq_blocking(
     let ends = CALL.run(|call| match func {
         Some(func) => {
             // SAFETY: the header asks for a function that may be called with the argument.
-            let returns = || cmwq::call_c_anywhere(|| unsafe { func(arg) });
+            let returns = || cmwq::raw::call_c_anywhere(|| unsafe { func(arg) });
             cmwq::blocking(returns).is_none()
         }
         None => call.wrong(Wrong::NullArgument, "the function is NULL"),
@@ -102,11 +102,11 @@ pub unsafe extern "C-unwind" fn cmwq_blocking(
 
 abi! {
     fn cmwq_current_is_rescuer(_call) -> bool {
-        cmwq::current_is_rescuer()
+        cmwq::raw::current_is_rescuer()
     }
 
     fn cmwq_current_is_mem_reclaim(_call) -> bool {
-        cmwq::current_is_mem_reclaim()
+        cmwq::raw::current_is_mem_reclaim()
     }
 
     fn cmwq_set_worker_desc(call, desc: *const c_char) {
@@ -115,7 +115,7 @@ abi! {
         }
         // SAFETY: the header asks for a string.
         let desc = unsafe { CStr::from_ptr(desc) };
-        cmwq::set_worker_desc(&desc.to_string_lossy());
+        cmwq::observe::set_worker_desc(&desc.to_string_lossy());
     }
 
     fn cmwq_current_cpu(_call) -> c_int {
@@ -123,7 +123,7 @@ abi! {
     }
 
     fn cmwq_reset_signal_mask(_call) -> c_int {
-        match cmwq::reset_signal_mask() {
+        match cmwq::raw::reset_signal_mask() {
             Ok(()) => 0,
             Err(error) => -error.raw_os_error().unwrap_or(libc::EINVAL),
         }
@@ -137,9 +137,13 @@ abi! {
         match handler {
             Some(handler) => {
                 let handler = Handler(handler, arg);
-                cmwq::set_warning_handler(move |text| handler.call(text));
+                cmwq::observe::set_warning_handler(move |text| handler.call(text));
             }
-            None => cmwq::set_warning_handler(|text| print(&format!("cmwq: warning: {text}\n"))),
+            None => {
+                cmwq::observe::set_warning_handler(|text| {
+                    print(&format!("cmwq: warning: {text}\n"));
+                });
+            }
         }
     }
 

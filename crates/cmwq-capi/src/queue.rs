@@ -7,7 +7,9 @@ use crate::handle::{FIRST_HANDLE, Wq, cpu_from_c, name_of};
 use crate::system;
 use crate::threads::Threads;
 use cmwq::observe::LiveQueue;
-use cmwq::{Engine, FlushError, Workqueue, WorkqueueBuilder, WorkqueueHandle};
+use cmwq::raw::WorkqueueHandle;
+use cmwq::types::FlushError;
+use cmwq::{Engine, Workqueue, WorkqueueBuilder};
 use std::ffi::{c_char, c_int, c_long, c_uint};
 use std::sync::Arc;
 

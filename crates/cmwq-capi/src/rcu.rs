@@ -7,7 +7,8 @@
 use crate::call::{Wrong, abi, caught};
 use crate::system;
 use crate::task;
-use cmwq::{Queued, RawWork};
+use cmwq::raw::RawWork;
+use cmwq::types::Queued;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
 use std::time::Duration;
@@ -99,9 +100,9 @@ unsafe extern "C-unwind" fn run_callbacks(_item: NonNull<RawWork>) {
                     libc::free(head.as_ptr().byte_sub(func as usize).cast());
                 }
                 // Those behind it are called whatever it does.
-                Some(func) => match caught(|| cmwq::call_c(|| func(head.as_ptr()))) {
+                Some(func) => match caught(|| cmwq::raw::call_c(|| func(head.as_ptr()))) {
                     Some(ended) => ends |= ended.is_none(),
-                    None => cmwq::warn("a callback of cmwq_call_rcu panicked"),
+                    None => cmwq::observe::warn("a callback of cmwq_call_rcu panicked"),
                 },
                 // An offset of 0.
                 None => libc::free(head.as_ptr().cast()),
@@ -109,7 +110,7 @@ unsafe extern "C-unwind" fn run_callbacks(_item: NonNull<RawWork>) {
         }
     }
     if ends {
-        cmwq::end_item();
+        cmwq::raw::end_item();
     }
 }
 
@@ -180,7 +181,7 @@ abi! {
     }
 
     fn cmwq_rcu_barrier(call) {
-        if cmwq::current_work().is_some_and(|work| std::ptr::eq(work, callbacks())) {
+        if cmwq::raw::current_work().is_some_and(|work| std::ptr::eq(work, callbacks())) {
             return call.wrong(Wrong::OwnItem, "called by a callback, which it would wait for");
         }
         // One item runs all callbacks, in the order in which they came. If none waits, those that did are in the run that is flushed.

@@ -46,7 +46,7 @@ fn begin(run: ItemRun) {
     if let Some((begin, _)) = HOOKS.get() {
         // SAFETY: the header asks for a function that may be called with any item on any thread.
         let call = || unsafe { begin(std::ptr::without_provenance(run.item), told(run.queue)) };
-        let _ = cmwq::call_c(call);
+        let _ = cmwq::raw::call_c(call);
     }
 }
 
@@ -54,7 +54,7 @@ fn end(run: ItemRun) {
     if let Some((_, end)) = HOOKS.get() {
         // SAFETY: as above.
         let call = || unsafe { end(std::ptr::without_provenance(run.item), told(run.queue)) };
-        let _ = cmwq::call_c(call);
+        let _ = cmwq::raw::call_c(call);
     }
 }
 

@@ -2,10 +2,9 @@
 
 use crate::call::{Call, Wrong, abi, beside};
 use crate::handle::{FIRST_HANDLE, Wq, cpu_from_c};
-use cmwq::{
-    Engine, Error, JoinError, Queued, RawWork, SystemQueue, SystemWorkqueue, WorkFn,
-    WorkqueueHandle,
-};
+use cmwq::raw::{RawWork, SystemQueue, SystemWorkqueue, WorkFn, WorkqueueHandle};
+use cmwq::types::Queued;
+use cmwq::{Engine, Error, JoinError};
 use std::ffi::{c_int, c_long, c_uint, c_void};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -166,7 +165,7 @@ fn new_items(count: usize, func: WorkFn) -> Option<Vec<RawWork>> {
         Some(items)
     };
     let items = make()?;
-    match cmwq::current_work() {
+    match cmwq::raw::current_work() {
         // While the first ones are there, others are elsewhere.
         Some(own) if items.as_ptr_range().contains(&own) => make(),
         _ => Some(items),
@@ -220,12 +219,12 @@ abi! {
         let run = move || {
             let arg = arg.get();
             // SAFETY: the header asks for a function that may be called with the argument on another thread.
-            cmwq::call_item_code(|| unsafe { func(arg) })
+            cmwq::raw::call_item_code(|| unsafe { func(arg) })
         };
         let Some(cpu) = cpu_from_c(cpu) else {
             return call.wrong(Wrong::NoCpu, "the CPU must be named");
         };
-        match cmwq::run_on_cpu(cpu, run) {
+        match cmwq::raw::run_on_cpu(cpu, run) {
             Ok(Ok(value)) => value,
             Ok(Err(error @ JoinError::OwnItem)) => call.wrong(Wrong::OwnItem, &error.to_string()),
             Ok(Err(error)) => call.wrong(Wrong::Unsuitable, &error.to_string()),

@@ -1,7 +1,8 @@
 //! What a C program wants of the threads that run items: hooks, names, stacks, signals.
 
 use crate::call::{Wrong, abi};
-use cmwq::{Engine, Error, WorkerThread, WorkerThreads};
+use cmwq::types::WorkerThread;
+use cmwq::{Engine, Error, WorkerThreads};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::{offset_of, size_of};
 
@@ -71,7 +72,7 @@ impl Called {
                 .map_or(std::ptr::null(), |queue| queue.as_ptr()),
         };
         // SAFETY: the header asks for a function that may be called with this on the thread that it is about.
-        let _ = cmwq::call_c(|| unsafe { (self.0)(&worker, self.1) });
+        let _ = cmwq::raw::call_c(|| unsafe { (self.0)(&worker, self.1) });
     }
 }
 

@@ -3,7 +3,9 @@
 use crate::call::{Call, FULL, Failed, Wrong, abi, set_errno};
 use crate::handle::{Wq, cpu_from_c};
 use crate::queue::from_c;
-use cmwq::{Error, FlushError, Queued, RawWork, Refused};
+use cmwq::raw::RawWork;
+use cmwq::types::{FlushError, Queued};
+use cmwq::{Error, Refused};
 use std::ffi::{c_int, c_uint};
 use std::mem::{align_of, size_of};
 use std::ptr::NonNull;
@@ -270,6 +272,6 @@ abi! {
     }
 
     fn cmwq_current_work(_call) -> *mut RawWork {
-        cmwq::current_work().map_or(std::ptr::null_mut(), <*const RawWork>::cast_mut)
+        cmwq::raw::current_work().map_or(std::ptr::null_mut(), <*const RawWork>::cast_mut)
     }
 }

@@ -229,10 +229,10 @@ fn a_package_is_put_below_destdir_and_mentions_the_prefix_only() {
         ("LIBDIR", Path::new("/usr/lib/here")),
     ]);
     let lib = folder.join("stage/usr/lib/here");
-    assert!(lib.join("libcmwq.so.1.0.2.0").exists() && lib.join("libcmwq.a").exists());
+    assert!(lib.join("libcmwq.so.1.0.3.0").exists() && lib.join("libcmwq.a").exists());
     assert_eq!(
         fs::read_link(lib.join("libcmwq.so.1")).unwrap(),
-        Path::new("libcmwq.so.1.0.2.0")
+        Path::new("libcmwq.so.1.0.3.0")
     );
     assert_eq!(
         fs::read_link(lib.join("libcmwq.so")).unwrap(),

@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// In the order in which they are published.
-const PUBLISHED: [&str; 7] = [
+const PUBLISHED: [&str; 8] = [
     "cmwq-topology",
+    "cmwq-trace",
     "cmwq",
     "cmwq-control",
     "cmwq-command",

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use cmwq::CpuLimit;
 use cmwq::affinity::{AffinityScope, DEFAULT_SHARD_SIZE, effective_shard_size};
 use cmwq::topology::{CpuSet, Topology};
+use cmwq::types::CpuLimit;
 
 use crate::output;
 use cmwq_command::CliError;

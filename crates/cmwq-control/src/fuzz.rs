@@ -127,7 +127,7 @@ fn every_mutilated_request_has_an_answer_of_one_line() {
         .build()
         .expect("an engine");
     let _queue = engine.workqueue("fuzzed").build().expect("a queue");
-    cmwq::set_warning_handler(|_| {});
+    cmwq::observe::set_warning_handler(|_| {});
     let counts = EndpointCounts::default();
     let mut tracer = Tracer::default();
     for _ in 0..number("CMWQ_TEST_OPS", ROUNDS) {

@@ -2,9 +2,10 @@
 
 use crate::counter;
 use crate::protocol::{self, Totals};
+use cmwq::Engine;
 use cmwq::observe::{LiveQueue, PoolFor, PoolState, QueueState, RunState, function_name};
 use cmwq::topology::CpuSet;
-use cmwq::{Engine, WorkqueueKind};
+use cmwq::types::WorkqueueKind;
 use std::collections::{BTreeMap, HashMap};
 
 /// The process's name, as the system shows it.

@@ -20,7 +20,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, Scope};
 
-use cmwq::{EmbeddedWork, Work, Workqueue};
+use cmwq::raw::EmbeddedWork;
+use cmwq::{Work, Workqueue};
 
 use crate::export::{Data, Export, Next};
 use crate::negotiate::Session;

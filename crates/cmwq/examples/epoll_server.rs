@@ -7,7 +7,8 @@
 //! cargo run --release -p cmwq --example epoll_server
 //! ```
 
-use cmwq::{Completed, CompletionQueue, NotSubmitted, Workqueue};
+use cmwq::types::{Completed, NotSubmitted};
+use cmwq::{CompletionQueue, Workqueue};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::collections::HashMap;

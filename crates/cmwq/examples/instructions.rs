@@ -32,7 +32,7 @@ fn run(way: &str, number: usize) -> Result<(), Box<dyn std::error::Error>> {
     let queue = engine
         .workqueue("instructions")
         .freezable()
-        .max_active(cmwq::WQ_MAX_ACTIVE)
+        .max_active(cmwq::raw::WQ_MAX_ACTIVE)
         .build()?;
     if way == "join" {
         for item in 0..number {

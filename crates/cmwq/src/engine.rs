@@ -17,7 +17,6 @@ mod thresholds;
 pub use self::core::Engine;
 pub(crate) use self::core::Queue;
 pub use builder::EngineBuilder;
-pub use issuer::IssuerGuard;
 pub use parameters::Setting;
 pub(crate) use parts::cpus::{declared, here};
 pub(crate) use parts::key::PoolKey;

@@ -103,7 +103,7 @@ pub enum Error {
     },
 }
 
-/// The text that says which values of [`CpuLimit`](crate::CpuLimit) are allowed.
+/// The text that says which values of [`CpuLimit`](crate::types::CpuLimit) are allowed.
 pub(crate) const CPU_LIMITS: &str = "auto, none, a number of workers from 1 to 4294967295";
 
 impl fmt::Display for Error {
@@ -203,7 +203,7 @@ impl From<TopologyError> for Error {
 /// Why the caller cannot wait for a workqueue or an item.
 ///
 /// ```
-/// use cmwq::FlushError;
+/// use cmwq::types::FlushError;
 /// use std::time::Duration;
 ///
 /// let work = cmwq::Work::new(|| ());
@@ -218,7 +218,7 @@ impl From<TopologyError> for Error {
 pub enum FlushError {
     /// The caller would wait for its own end: it is the item that it waits for, or an item of the
     /// queue that it waits for, or an item that the calling thread runs while one of those waits
-    /// for it. Or the item that it waits for cannot [begin](crate::RawWork::flush) before the
+    /// for it. Or the item that it waits for cannot [begin](crate::raw::RawWork::flush) before the
     /// caller ends.
     OwnItem,
     /// The caller is a waker of a task. The library may call wakers on a worker between two items,

@@ -16,27 +16,36 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Where to look
+//! # What to learn first
 //!
-//! | for | see |
+//! These types, in the order in which a program meets them, are all that most services need. Each
+//! page has an example.
+//!
+//! | type | for |
 //! |---|---|
-//! | making a queue | [`Workqueue::builder`], [`WorkqueueBuilder`] |
-//! | running a closure | [`Workqueue::spawn`] (with a result), [`Workqueue::execute`] (without) |
-//! | a reusable item | [`Work`] and [`Workqueue::queue`]; with a delay: [`DelayedWork`] |
-//! | an item inside the program's own struct | [`EmbeddedWork`], [`EmbeddedDelayedWork`]; in the caller's own memory: [`RawWork`] |
-//! | waiting for items | [`JoinHandle`], [`Work::flush`], [`Completion`]; for a whole queue: [`Workqueue::flush`], [`Workqueue::drain`] |
-//! | async code | await a [`JoinHandle`], [`Workqueue::flush_async`], [`Workqueue::shutdown`]; [`JoinSet`] hands out results as items end |
-//! | many items at once | [`Workqueue::spawn_batch`], [`Workqueue::execute_batch`], [`Workqueue::queue_batch`] |
-//! | items that borrow, parallel loops | [`scope()`], [`Workqueue::for_each_chunk`] |
-//! | an event loop (epoll, tokio, libuv) | [`CompletionQueue`]; from a program's own handles: [`wake_deferred`] |
-//! | how many run at a time | [`WorkqueueBuilder::max_active`], [`WorkqueueBuilder::ordered`], [`ConcurrencyGroup`] for several queues |
-//! | how many may wait | [`WorkqueueBuilder::max_waiting`], [`Workqueue::try_spawn`], [`Workqueue::room`] |
-//! | where items run | [`WorkqueueAttrs`], [`AffinityScope`](affinity::AffinityScope), [`WorkqueueBuilder::per_cpu`] |
-//! | the threads that run items | [`WorkerThreads`], [`blocking`] |
-//! | ending | [`Workqueue::shutdown`], [`Workqueue::unfinished`] |
-//! | what is busy, what has happened | [`Engine::dump`], [`Engine::stats`], [`QueueState::times`](observe::QueueState::times), [`set_warning_handler`], [`set_report_handler`] |
-//! | the machine, or the description of another one | [`topology`], [`Engine`], [`EngineBuilder`] |
-//! | the kernel's other queues | [`SystemWorkqueue`], [`WorkqueueBuilder::bh`], [`WorkqueueBuilder::mem_reclaim`], [`Engine::freeze_workqueues_begin`] |
+//! | [`WorkqueueBuilder`] | making a queue: [`Workqueue::builder`]. How many items run at a time: [`max_active`](WorkqueueBuilder::max_active), [`ordered`](WorkqueueBuilder::ordered); how many may wait: [`max_waiting`](WorkqueueBuilder::max_waiting); where they run: [`affinity_scope`](WorkqueueBuilder::affinity_scope), [`per_cpu`](WorkqueueBuilder::per_cpu) |
+//! | [`Workqueue`] | running a closure: [`spawn`](Workqueue::spawn) (with a result), [`execute`](Workqueue::execute) (without); many at once: [`spawn_batch`](Workqueue::spawn_batch); a reusable item: [`queue`](Workqueue::queue). Waiting for all: [`flush`](Workqueue::flush), [`drain`](Workqueue::drain), [`shutdown`](Workqueue::shutdown) |
+//! | [`JoinHandle`] | the result of a closure: await it, or [`join`](JoinHandle::join) it |
+//! | [`JoinSet`] | the results of many closures, as they end |
+//! | [`Work`] | a reusable item: for events and hot paths |
+//! | [`DelayedWork`] | the same with a delay |
+//! | [`Completion`] | letting threads wait for something |
+//! | [`CompletionQueue`] | an event loop (epoll, tokio, libuv) that takes results |
+//! | [`Scope`] | items that borrow from the caller: [`scope()`]; parallel loops: [`Workqueue::for_each_chunk`] |
+//! | [`ConcurrencyGroup`] | one limit for several queues |
+//! | [`WorkerThreads`] | names, stacks, signals and hooks of the threads that run items; a wait that they should know of: [`blocking`] |
+//! | [`Engine`] | the machine and its pools: [`Engine::dump`] and [`Engine::stats`] show what is busy and what has happened |
+//!
+//! They fail with an [`Error`], a [`Refused`] item or a [`JoinError`].
+//!
+//! # What is in modules
+//!
+//! | module | for |
+//! |---|---|
+//! | [`types`] | what these types' functions take and return, such as [`WorkqueueAttrs`](types::WorkqueueAttrs), [`Queued`](types::Queued) and [`EngineBuilder`](types::EngineBuilder) |
+//! | [`affinity`], [`topology`] | the machine, or the description of another one, and how it is cut into pods |
+//! | [`observe`] | tools: states, statistics, events, attributes as texts, [handlers of warnings](observe::set_warning_handler) |
+//! | [`raw`] | C, the kernel's forms of queues and items, libraries that put other interfaces onto this one |
 //!
 //! Services to start from are in the folder `examples`: `tokio_server`, `http_server` (in the manner
 //! of axum) and `epoll_server`.
@@ -46,8 +55,9 @@
 //! Any thread may call any function, and so may work items. [`Workqueue::flush`] and
 //! [`Workqueue::drain`] from an item of the same queue would wait for themselves: they return an
 //! error instead. An item that waits in this library's own calls counts as blocked: its pool runs
-//! another in its place. A signal handler may call nothing but [`reset_signal_mask`]. A child process
-//! after `fork` cannot use inherited queues.
+//! another in its place. A signal handler may call nothing but
+//! [`reset_signal_mask`](raw::reset_signal_mask). A child process after `fork` cannot use inherited
+//! queues.
 //!
 //! # Panics
 //!
@@ -56,8 +66,8 @@
 //!
 //! # Environment
 //!
-//! An engine reads these when it is built, for what its [builder](EngineBuilder) does not set:
-//! `CMWQ_TOPOLOGY`, `CMWQ_CACHE_SHARD_SIZE`, `CMWQ_DEFAULT_AFFINITY_SCOPE`, `CMWQ_CPU_LIMIT`,
+//! An engine reads these when it is built, for what its [builder](types::EngineBuilder) does not
+//! set: `CMWQ_TOPOLOGY`, `CMWQ_CACHE_SHARD_SIZE`, `CMWQ_DEFAULT_AFFINITY_SCOPE`, `CMWQ_CPU_LIMIT`,
 //! `CMWQ_MIX_CORE_KINDS`, `CMWQ_UNBOUND_CPUS`, `CMWQ_POWER_EFFICIENT`,
 //! `CMWQ_CPU_INTENSIVE_THRESH_US`, `CMWQ_CPU_INTENSIVE_WARNING_THRESH`, `CMWQ_DEBUG_FORCE_RR_CPU`,
 //! `CMWQ_WATCHDOG_THRESH`, `CMWQ_PANIC_ON_STALL` and `CMWQ_PANIC_ON_STALL_TIME`.
@@ -67,7 +77,8 @@
 //! `tracing`, off by default: every run of an item is a span of the crate
 //! [`tracing`](https://docs.rs/tracing), at level `TRACE`, with the target `cmwq` and the name `work`.
 //! Its fields are `queue` and `function` (as [`observe::function_name`] has it), and `description`,
-//! recorded when the item calls [`set_worker_desc`] outside of spans of its own. What the item logs is
+//! recorded when the item calls
+//! [`set_worker_desc`](observe::set_worker_desc) outside of spans of its own. What the item logs is
 //! inside the span. When a waiting thread runs an item itself, the span is a child of the span in
 //! which that thread waits; otherwise it is a root. Subscribers are called on the thread that runs the
 //! item; if one panics, that is caught, and warned of once. While no subscriber wants that level the
@@ -90,17 +101,19 @@ mod inspect;
 mod item;
 pub mod observe;
 mod pool;
+pub mod raw;
 mod sys;
 mod timer;
 pub mod topology;
 mod trace;
+pub mod types;
 mod workqueue;
 
 #[doc(inline)]
 pub use cmwq_topology::affinity;
 
-pub use engine::{CpuLimit, Engine, EngineBuilder, IssuerGuard};
-pub use error::{Error, FlushError, Refused};
+pub use engine::Engine;
+pub use error::{Error, Refused};
 /// Lets threads wait until another thread says that something has happened.
 ///
 /// ```
@@ -117,28 +130,7 @@ pub use error::{Error, FlushError, Refused};
 /// assert!(loaded.wait_timeout(Duration::ZERO)); // it stays done until `reinit`
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-///
 pub use item::Completion;
-pub use item::EmbeddedWork;
-/// An item that is called with its own address, for C and for structures that contain their items.
-///
-/// ```
-/// use cmwq::{RawWork, Workqueue};
-/// use std::ptr::NonNull;
-///
-/// unsafe extern "C-unwind" fn hello(_item: NonNull<RawWork>) {
-///     println!("hello");
-/// }
-/// let queue = Workqueue::builder("io").build()?;
-/// let item = Box::new(RawWork::new(hello));
-/// // SAFETY: the item stays where it is until the flush below has returned.
-/// assert!(unsafe { queue.queue_raw(NonNull::from(&*item)) }.is_accepted());
-/// item.flush()?;
-/// assert!(!item.is_pending() && !item.busy().running);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-pub use item::RawWork;
 /// A function that is queued again and again: for events, periodic tasks and hot paths.
 ///
 /// ```
@@ -152,22 +144,8 @@ pub use item::RawWork;
 /// assert!(!scan.is_pending());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-///
 pub use item::Work;
-pub use item::WorkFn;
-pub use observe::{Dump, EngineStats, set_report_handler, set_warning_handler, warn};
-/// Tells a hook about the thread that it was called on.
-///
-/// ```
-/// use cmwq::{WorkerThreads, Workqueue};
-///
-/// let threads = WorkerThreads::new().on_start(|thread| println!("{} begins", thread.name()));
-/// let queue = Workqueue::builder("io").worker_threads(threads).build()?;
-/// queue.spawn(|| ()).join()?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-pub use pool::WorkerThread;
+pub use pool::WorkerThreads;
 /// Tells the pool that the item is about to block, so that another worker takes its place at once.
 ///
 /// ```
@@ -176,31 +154,11 @@ pub use pool::WorkerThread;
 /// assert!(!text.join()??.is_empty());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-///
 pub use pool::blocking;
-#[cfg(cmwq_sim)]
-pub use pool::set_most_in_a_hold;
-pub use pool::{
-    WorkerThreads, current_is_mem_reclaim, current_is_rescuer, current_work, defers_wakes,
-    wake_deferred,
-};
-#[cfg(not(cmwq_loom))]
-#[doc(hidden)]
-pub use sys::forced_unwind::{
-    call as call_c, call_anywhere as call_c_anywhere, call_item_code, end_item,
-};
-pub use sys::signals::reset_signal_mask;
 pub use workqueue::{
-    AbortOnDrop, BatchQueued, BatchRefused, Chunks, Completed, CompletionQueue,
-    CompletionQueueBuilder, ConcurrencyGroup, DelayedWork, DisableGuard, Drain,
-    EmbeddedDelayedWork, EmbeddedDisableGuard, Flush, JoinError, JoinHandle, JoinSet, MoveIf,
-    Moved, NotAccepted, NotPosted, NotSubmitted, PanicPayload, Poster, Queued, RawDelayedWork,
-    Room, RoomWait, Scope, Shutdown, SystemQueue, SystemWorkqueue, Unfinished, WQ_DFL_ACTIVE,
-    WQ_MAX_ACTIVE, WorkBusy, Workqueue, WorkqueueAttrs, WorkqueueBuilder, WorkqueueKind,
-    in_memory_reclaim, run_on_cpu, run_on_each_cpu, scope, set_worker_desc,
+    CompletionQueue, ConcurrencyGroup, DelayedWork, JoinError, JoinHandle, JoinSet, Scope,
+    Workqueue, WorkqueueBuilder, scope,
 };
-#[cfg(not(cmwq_loom))]
-pub use workqueue::{NoSuchWorkqueue, WorkqueueHandle};
 
 /// Runs the examples of the READMEs as tests.
 #[cfg(doctest)]

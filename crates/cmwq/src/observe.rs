@@ -8,6 +8,8 @@
 //!   [`Engine::stats`](crate::Engine::stats) return their state.
 //! - [`LiveQueue::set_attribute`] and [`Engine::set_parameter`](crate::Engine::set_parameter)
 //!   change them, by the rules of the kernel's files.
+//! - [`set_warning_handler`] and [`set_report_handler`] receive what the library says.
+//!   [`set_worker_desc`] says what an item is doing.
 //! - [`Recording`] records what happens, event by event. [`EnqueueTiming`] measures how long
 //!   `queue()` takes.
 //! - With the feature `tracing` the library opens a span around every run of an item, for
@@ -16,7 +18,7 @@
 //! The crate `cmwq-control` makes all of this available outside of the process.
 #![forbid(unsafe_code)]
 
-use crate::sys::symbol;
+use crate::sys::names;
 
 /// Describes an attribute of a workqueue or a parameter of an engine: its name, what it is, and
 /// whether it can be set.
@@ -35,15 +37,16 @@ pub use crate::engine::{EngineStats, Errno, TextError};
 pub use crate::inspect::{
     LiveQueue, NodeState, PwqState, QueueState, QueueTimes, RescuerState, RoomState, ScopeState,
 };
-pub use crate::pool::{Dump, PoolCounts, PoolFor, PoolState, QueueStats, RunState, WorkerState};
+pub use crate::pool::{Dump, PoolCounts, PoolFor, PoolState, PoolWorker, QueueStats, RunState};
 pub use crate::trace::{
-    EnqueueTiming, ItemRun, LatencyHistogram, Recording, ThreadTrace, TraceEvent, TraceKind,
-    set_report_handler, set_run_hooks, set_warning_handler, warn,
+    EnqueueTiming, ItemRun, Recording, set_report_handler, set_run_hooks, set_warning_handler, warn,
 };
-pub use crate::workqueue::GroupState;
+pub use crate::workqueue::{GroupState, set_worker_desc};
+#[doc(inline)]
+pub use cmwq_trace::{LatencyHistogram, ThreadTrace, TraceEvent, TraceKind};
 
-/// Returns the name of the code at `address`: its symbol if the program exports one. Otherwise the
-/// result is the file and the offset in it, which `addr2line -f -e FILE OFFSET` turns into a name.
+/// Returns the name of the function at `address`: the type of the closure that it was made for and
+/// the place where the closure was handed over, or else its [symbol](cmwq_trace::symbol_at).
 pub fn function_name(address: usize) -> String {
-    symbol::name_of(address)
+    names::name_of(address)
 }

@@ -59,7 +59,7 @@ pub(crate) use queue::times::Sampler;
 pub use report::dump::Dump;
 pub(crate) use report::snapshot::PoolSnapshot;
 pub(crate) use report::stall::{Progress, WaitList, Waits};
-pub use report::state::{PoolState, RunState, WorkerState};
+pub use report::state::{PoolState, PoolWorker, RunState};
 pub(crate) use run::block::BlockGuard;
 pub use run::block::blocking;
 pub(crate) use run::describe::describe_at_home;

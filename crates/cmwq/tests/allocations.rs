@@ -8,7 +8,9 @@
 mod count;
 mod harness;
 
-use cmwq::{Completion, Queued, RawWork, Work};
+use cmwq::raw::RawWork;
+use cmwq::types::Queued;
+use cmwq::{Completion, Work};
 use count::here;
 use harness::{Deadline, engine};
 use std::cell::Cell;

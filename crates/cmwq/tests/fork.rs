@@ -3,9 +3,10 @@
 mod harness;
 
 use cmwq::observe::{EnqueueTiming, Recording};
+use cmwq::raw::SystemWorkqueue;
+use cmwq::types::{FlushError, Moved, NotPosted, NotSubmitted, Queued};
 use cmwq::{
-    CompletionQueue, DelayedWork, Engine, Error, FlushError, JoinError, JoinSet, Moved, NotPosted,
-    NotSubmitted, Queued, Refused, SystemWorkqueue, Work, Workqueue,
+    CompletionQueue, DelayedWork, Engine, Error, JoinError, JoinSet, Refused, Work, Workqueue,
 };
 use harness::{Deadline, in_own_process};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

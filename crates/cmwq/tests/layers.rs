@@ -1,4 +1,4 @@
-//! The sources of the library and of its part `cmwq-topology` lie in layers, and every import points down.
+//! The sources of the library and of its parts `cmwq-topology` and `cmwq-trace` lie in layers, and every import points down.
 //!
 //! Read as text: `use` declarations and paths that begin with `crate`, `super` or a child module, in the sources without their tests. A path is followed through re-exports to the file that defines what it names. A file that declares modules and re-exports
 //! only (a facade) depends on nothing.
@@ -51,6 +51,8 @@ const LAYERS: &[&str] = &[
     "workqueue",
     "inspect",
     "observe",
+    "raw",
+    "types",
     "lib",
 ];
 
@@ -70,6 +72,9 @@ const LAYERS_OF_TOPOLOGY: &[&str] = &[
     "lib",
 ];
 
+/// Those of `cmwq-trace`.
+const LAYERS_OF_TRACE: &[&str] = &["event", "histogram", "elf", "symbol", "lib"];
+
 /// Files in one folder.
 const MOST_FILES: usize = 14;
 /// Lines in one file.
@@ -79,8 +84,10 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
 }
 
-fn root_of_topology() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../cmwq-topology/src")
+/// The sources of a crate that is a part of the library.
+fn root_of(part: &str) -> PathBuf {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    crates.join(part).join("src")
 }
 
 /// The number of the layer that a file belongs to: that of the longest name which its path begins with.
@@ -136,7 +143,8 @@ fn complaints(layers: &[&str], sources: &Sources) -> Vec<String> {
 fn every_import_points_down_and_there_is_no_circle() {
     for (root, layers, files) in [
         (root(), LAYERS, 100),
-        (root_of_topology(), LAYERS_OF_TOPOLOGY, 15),
+        (root_of("cmwq-topology"), LAYERS_OF_TOPOLOGY, 15),
+        (root_of("cmwq-trace"), LAYERS_OF_TRACE, 4),
     ] {
         let sources = Sources::read(&root);
         assert!(
@@ -151,7 +159,7 @@ fn every_import_points_down_and_there_is_no_circle() {
 #[test]
 fn folders_and_files_are_small_and_nothing_else_lies_there() {
     let mut wrong = Vec::new();
-    let mut folders = vec![root(), root_of_topology()];
+    let mut folders = vec![root(), root_of("cmwq-topology"), root_of("cmwq-trace")];
     while let Some(folder) = folders.pop() {
         let mut files = 0;
         for entry in std::fs::read_dir(&folder).expect("the sources") {

@@ -3,7 +3,8 @@
 mod harness;
 
 use cmwq::topology::CpuSet;
-use cmwq::{DelayedWork, Work, WorkqueueAttrs};
+use cmwq::types::WorkqueueAttrs;
+use cmwq::{DelayedWork, Work};
 use harness::{Broken, Deadline, Door, counting, engine, held};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

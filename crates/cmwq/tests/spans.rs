@@ -6,7 +6,8 @@
 
 mod harness;
 
-use cmwq::{Work, Workqueue, set_worker_desc};
+use cmwq::observe::set_worker_desc;
+use cmwq::{Work, Workqueue};
 use harness::Deadline;
 use std::cell::RefCell;
 use std::collections::HashMap;

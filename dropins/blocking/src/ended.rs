@@ -12,7 +12,7 @@ pub(crate) fn run<T>(f: impl FnOnce() -> T) -> impl Future<Output = T> {
     poll_fn(move |cx| {
         if let Some(f) = f.take() {
             result = Some(f());
-            if cmwq::defers_wakes() {
+            if cmwq::raw::defers_wakes() {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -47,6 +47,6 @@ pub(crate) fn complete_later(task: Runnable) {
     let first = ended.len() == 1;
     drop(ended);
     if first {
-        cmwq::wake_deferred(Waker::from(ENDED.clone()));
+        cmwq::raw::wake_deferred(Waker::from(ENDED.clone()));
     }
 }

@@ -50,10 +50,10 @@ static QUEUE: LazyLock<Workqueue> = LazyLock::new(|| {
 
 /// A number of threads as a limit of the workqueue.
 fn limit(threads: usize) -> usize {
-    threads.clamp(1, MOST_THREADS).min(cmwq::WQ_MAX_ACTIVE)
+    threads.clamp(1, MOST_THREADS).min(cmwq::raw::WQ_MAX_ACTIVE)
 }
 
-/// From now on at most so many closures are active at a time on each NUMA node; more than [`WQ_MAX_ACTIVE`](cmwq::WQ_MAX_ACTIVE) is
+/// From now on at most so many closures are active at a time on each NUMA node; more than [`WQ_MAX_ACTIVE`](cmwq::raw::WQ_MAX_ACTIVE) is
 /// cut to that. Those that have begun go on.
 pub fn set_max_blocking_threads(threads: NonZeroUsize) {
     let changed = QUEUE.set_max_active(limit(threads.get()));

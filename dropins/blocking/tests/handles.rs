@@ -186,7 +186,7 @@ fn the_number_of_threads_is_the_limit_of_the_workqueue() {
     block_on(unblock(|| ()));
     // The only test that changes it.
     assert_eq!(limit(), 500);
-    for (asked, expected) in [(3, 3), (1_000_000, cmwq::WQ_MAX_ACTIVE), (500, 500)] {
+    for (asked, expected) in [(3, 3), (1_000_000, cmwq::raw::WQ_MAX_ACTIVE), (500, 500)] {
         blocking::set_max_blocking_threads(NonZeroUsize::new(asked).expect("not 0"));
         assert_eq!(limit(), expected);
     }
@@ -219,7 +219,7 @@ fn behind_a_backlog_each_task_gets_its_result_and_what_nobody_wants_is_dropped()
             while begin.elapsed() < Duration::from_micros(20) {
                 std::hint::spin_loop();
             }
-            deferred.fetch_add(usize::from(cmwq::defers_wakes()), Ordering::SeqCst);
+            deferred.fetch_add(usize::from(cmwq::raw::defers_wakes()), Ordering::SeqCst);
             Counted::new(number, &there)
         }
     };

@@ -14,8 +14,9 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use cmwq::observe::EngineStats;
 use cmwq::topology::Topology;
-use cmwq::{Completion, Engine, EngineStats, Work, Workqueue};
+use cmwq::{Completion, Engine, Work, Workqueue};
 use rustix::time::{ClockId, clock_gettime};
 
 use cmwq_command::CliError;

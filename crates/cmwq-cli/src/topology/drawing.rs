@@ -1,8 +1,8 @@
 //! A machine as boxes in boxes: packages, nodes, last-level caches, cache shards, and cores by their CPUs.
 
-use cmwq::CpuLimit;
 use cmwq::affinity::AffinityScope;
 use cmwq::topology::{CpuQuota, CpuSet, Topology};
+use cmwq::types::CpuLimit;
 
 use super::View;
 use super::boxes::{FRAME_COLUMNS, Lines, flow, frame, wrap};

@@ -6,9 +6,9 @@ mod dump;
 mod json;
 
 use clap::ValueEnum;
-use cmwq::CpuLimit;
 use cmwq::affinity::{AffinityScope, Pods};
 use cmwq::topology::{CpuQuota, CpuSet, Topology};
+use cmwq::types::CpuLimit;
 
 use crate::machine::{MachineArgs, ShardSizeArgs};
 use crate::machine::{cpu_limit, default_scope, scope_names, unbound_cpus};

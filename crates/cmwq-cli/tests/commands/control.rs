@@ -358,7 +358,7 @@ fn busy_names_what_runs() {
     let (begun, end) = (Arc::new(Completion::new()), Ends(Arc::default()));
     let (running, ended) = (begun.clone(), end.0.clone());
     let held = move || {
-        cmwq::set_worker_desc("held");
+        cmwq::observe::set_worker_desc("held");
         running.complete();
         ended.wait();
     };

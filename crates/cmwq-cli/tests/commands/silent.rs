@@ -37,7 +37,7 @@ fn a_list_shows_processes_that_do_not_answer() {
     };
     assert!(line(SILENT).contains("no answer for 5s"), "{said}");
     assert!(line(FULL).contains("accepts no connection"), "{said}");
-    assert!(line(std::process::id()).contains("0.2.0"), "{said}");
+    assert!(line(std::process::id()).contains("0.3.0"), "{said}");
 
     for command in [["dump", "-p"], ["busy", "-p"], ["metrics", "-p"]] {
         let refused = served.failed(&[command[0], command[1], &FULL.to_string()]);

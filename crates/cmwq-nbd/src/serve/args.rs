@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cmwq::WQ_MAX_ACTIVE;
 use cmwq::affinity::AffinityScope;
+use cmwq::raw::WQ_MAX_ACTIVE;
 use cmwq_nbd::server::Endpoint;
 
 use super::activation;

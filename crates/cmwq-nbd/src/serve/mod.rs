@@ -11,7 +11,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use cmwq::{Engine, WQ_MAX_ACTIVE, WorkerThreads};
+use cmwq::raw::WQ_MAX_ACTIVE;
+use cmwq::{Engine, WorkerThreads};
 use cmwq_control::Counter;
 use cmwq_nbd::cipher::Cipher;
 use cmwq_nbd::export::{Export, Requests};

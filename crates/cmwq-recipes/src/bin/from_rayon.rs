@@ -1,6 +1,7 @@
 //! From rayon: `join`, a loop over parts of a slice, and a sum, with rayon and on a workqueue.
 
-use cmwq::{Chunks, Workqueue};
+use cmwq::Workqueue;
+use cmwq::types::Chunks;
 use cmwq_recipes::{digest, rate};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};

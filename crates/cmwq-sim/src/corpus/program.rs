@@ -148,8 +148,8 @@ impl Program {
         let (ops, shape) = (self.ops.clone(), self.shape());
         move |facts| {
             os::merge_pauses();
-            cmwq_simulated::set_warning_handler(|_| {});
-            cmwq_simulated::set_report_handler(|_| {});
+            cmwq_simulated::observe::set_warning_handler(|_| {});
+            cmwq_simulated::observe::set_report_handler(|_| {});
             let described = crate::explore::program::description(shape);
             let topology = Topology::from_synthetic(&described).expect("a valid description");
             let world = Rc::new(World::new(topology, facts));

@@ -2,10 +2,8 @@
 
 use super::world::{Account, Extra, Queue, ShotId, World, step};
 use cmwq_simulated::topology::CpuSet;
-use cmwq_simulated::{
-    Completion, ConcurrencyGroup, CpuLimit, DelayedWork, DisableGuard, JoinError, JoinHandle,
-    Moved, WorkqueueAttrs, scope,
-};
+use cmwq_simulated::types::{CpuLimit, DisableGuard, Moved, WorkqueueAttrs};
+use cmwq_simulated::{Completion, ConcurrencyGroup, DelayedWork, JoinError, JoinHandle, scope};
 use cmwq_vm::os;
 use std::num::NonZeroU32;
 use std::sync::Arc;

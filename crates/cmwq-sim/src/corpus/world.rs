@@ -4,10 +4,10 @@
 
 pub(super) use super::facts::{Account, Facts, Lane, ShotId};
 use cmwq_simulated::affinity::AffinityScope;
+use cmwq_simulated::raw::{EmbeddedWork, RawWork};
 use cmwq_simulated::topology::Topology;
 use cmwq_simulated::{
-    CompletionQueue, ConcurrencyGroup, DelayedWork, EmbeddedWork, Engine, RawWork, Work, Workqueue,
-    WorkqueueBuilder,
+    CompletionQueue, ConcurrencyGroup, DelayedWork, Engine, Work, Workqueue, WorkqueueBuilder,
 };
 use cmwq_vm::{Access, os};
 use std::cell::RefCell;

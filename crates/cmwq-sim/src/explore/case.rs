@@ -7,7 +7,8 @@ use super::programs::{
     BeforeFork, Issuer, Known, Ledger, Random, Settings, Shots, World, built, lock,
 };
 use cmwq_simulated::topology::Topology;
-use cmwq_simulated::{Engine, JoinError, WorkqueueAttrs};
+use cmwq_simulated::types::WorkqueueAttrs;
+use cmwq_simulated::{Engine, JoinError};
 use cmwq_vm::{Cpus, Faults, Forked, Plan, Stuck, WeakMemory};
 use std::any::Any;
 use std::io::{PipeWriter, Read, Write};
@@ -179,11 +180,11 @@ fn perform(program: &Program, topology: Topology, state: &Arc<State>) {
         let seed = weak.seed ^ cmwq_vm::os::random(u64::MAX);
         cmwq_vm::set_weak_memory(WeakMemory { seed, ..weak });
     }
-    cmwq_simulated::set_warning_handler(|_| {});
-    cmwq_simulated::set_report_handler(|_| {});
+    cmwq_simulated::observe::set_warning_handler(|_| {});
+    cmwq_simulated::observe::set_report_handler(|_| {});
     // Drawn apart. Programs are small: one holding of a lock would do all that one is to leave for the next.
     let mut apart = Random::new(program.seed.wrapping_mul(0xb492_b66f_be98_f273) ^ 0x401d);
-    cmwq_simulated::set_most_in_a_hold([256, 1, 2, 7][apart.below(4)]);
+    cmwq_simulated::raw::set_most_in_a_hold([256, 1, 2, 7][apart.below(4)]);
     if program.has_quota {
         os::change_quota(topology.cpus().len(), &mut Random::new(program.seed));
     }

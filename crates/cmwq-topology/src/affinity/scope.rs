@@ -10,6 +10,7 @@ use std::str::FromStr;
 /// JSON, and its rule: two CPUs are in one pod when the rule gives them the same key. The first entry is the alias and has no rule.
 ///
 /// A new scope also needs its constants in `cmwq.h` and `linux/workqueue.h`, and its oracle in `tests/topology/pods_property.rs`.
+/// If its pods can span NUMA nodes, [`Pods::build`](super::Pods::build) must give them no node, as it gives none to `System`.
 macro_rules! affinity_scopes {
     (
         $(#[$alias_doc:meta])* $alias:ident = $alias_number:literal, $alias_name:literal;

@@ -162,7 +162,8 @@ impl EngineBuilder {
     /// [`Engine::set_cpu_limit`](crate::Engine::set_cpu_limit) changes it.
     ///
     /// ```
-    /// use cmwq::{CpuLimit, Engine};
+    /// use cmwq::Engine;
+    /// use cmwq::types::CpuLimit;
     ///
     /// let engine = Engine::builder().cpu_limit(CpuLimit::None).build()?; // ignores a CPU quota
     /// assert_eq!(engine.cpu_limit(), CpuLimit::None);

@@ -34,6 +34,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::NoSuchCpu`] if the topology has no such CPU; [`Error::Binding`] if the system refuses.
+    #[doc(hidden)]
     pub fn become_issuer(&self, cpu: usize) -> Result<IssuerGuard, Error> {
         let real = self
             .cpus_now()

@@ -59,8 +59,8 @@ impl Engine {
 
     /// Returns at which report of a stalled pool (one that has work waiting and starts none of it)
     /// the process is aborted, counted from 1. It is aborted when the [report
-    /// handler](crate::set_report_handler) has returned, or after a second. With 0 it never is.
-    /// This is the kernel's `panic_on_stall`, at first 0. Reports of items that wait because of
+    /// handler](crate::observe::set_report_handler) has returned, or after a second. With 0 it
+    /// never is. This is the kernel's `panic_on_stall`, at first 0. Reports of items that wait because of
     /// `max_active` do not count.
     pub fn panic_on_stall(&self) -> u32 {
         self.0.watchdog.panic_on_stall.load(Ordering::Relaxed)

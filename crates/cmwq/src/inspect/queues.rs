@@ -4,8 +4,8 @@ use super::state::{NodeState, PwqState, QueueState, QueueTimes, RescuerState, Ro
 use crate::engine::epochs;
 use crate::pool::{QueueStats, WaitingBound};
 use crate::sys::{clock, thread};
-use crate::trace::LatencyHistogram;
 use crate::workqueue::{ConcurrencyGroup, WqCore};
+use cmwq_trace::LatencyHistogram;
 
 impl WqCore {
     pub(super) fn state(&self, enqueue: LatencyHistogram) -> QueueState {

@@ -4,10 +4,10 @@
 
 use crate::pool::QueueStats;
 use crate::topology::CpuSet;
-use crate::trace::LatencyHistogram;
 use crate::workqueue::GroupState;
 use crate::workqueue::{WorkqueueAttrs, WorkqueueKind};
 use cmwq_topology::affinity::AffinityScope;
+use cmwq_trace::LatencyHistogram;
 
 /// The state of one workqueue at one moment, from
 /// [`Engine::queue_states`](crate::Engine::queue_states).

@@ -20,7 +20,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// object alive, and the reference goes to the function.
 ///
 /// ```
-/// use cmwq::{EmbeddedWork, Workqueue};
+/// use cmwq::Workqueue;
+/// use cmwq::raw::EmbeddedWork;
 /// use std::sync::Arc;
 /// use std::sync::atomic::{AtomicU32, Ordering};
 ///

@@ -19,8 +19,8 @@ pub(crate) use batch::{Batch, MOST as MOST_IN_BATCH};
 pub(crate) use callable::Callable;
 pub(crate) use chunk::MOST_IN_A_CHUNK;
 pub(crate) use chunk::{
-    Chain, ChunkNumbers, Chunks, ChunksSerial, FoundInChunk, Inbox, Load, OpenChunk, Part, Pushed,
-    Taken, WithHandle,
+    Chain, ChunkNumbers, ChunkStore, ChunksSerial, FoundInChunk, Inbox, Load, OpenChunk, Part,
+    Pushed, Taken, WithHandle,
 };
 pub use completion::Completion;
 pub use embedded::EmbeddedWork;

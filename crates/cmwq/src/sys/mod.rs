@@ -36,6 +36,6 @@ mod debug;
 mod memory;
 mod waiting;
 
-pub(crate) use debug::{holds, names, probe, symbol};
+pub(crate) use debug::{holds, names, probe};
 pub(crate) use memory::{blocks, cell, epoch, free_list, prefetch, stack_size};
 pub(crate) use waiting::{bell, brief_spin, park, spin};

@@ -93,7 +93,7 @@ impl SignalMask {
 /// let child = queue.spawn(|| {
 ///     let mut command = Command::new("true");
 ///     // SAFETY: the function may be called between fork and exec.
-///     unsafe { command.pre_exec(cmwq::reset_signal_mask) };
+///     unsafe { command.pre_exec(cmwq::raw::reset_signal_mask) };
 ///     command.status()
 /// });
 /// assert!(child.join()??.success());

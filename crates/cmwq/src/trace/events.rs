@@ -1,9 +1,10 @@
 //! Events of the hot paths: each function checks one switch first, and the rest is out of line.
 #![forbid(unsafe_code)]
 
-use super::recorder::{self, TraceEvent, TraceKind};
+use super::recorder;
 use super::runs;
 use crate::sys::probe;
+use cmwq_trace::TraceKind;
 use std::ffi::CStr;
 
 /// Reports that an item is about to be published on a pool of `cpu` (`None`: on the pool of a pod).
@@ -25,11 +26,9 @@ pub(crate) fn queued(
     name[..kept].copy_from_slice(&queue.1.as_bytes()[..kept]);
     let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
     probe::workqueue_queue_work(item, func, name, requested_cpu, cpu);
-    recorder::record(TraceEvent {
-        requested_cpu,
-        cpu,
-        ..recorder::event(TraceKind::QueueWork, item, func, queue.0)
-    });
+    let mut event = recorder::event(TraceKind::QueueWork, item, func, queue.0);
+    (event.requested_cpu, event.cpu) = (requested_cpu, cpu);
+    recorder::record(event);
 }
 
 /// Reports that an instance of an item became active.

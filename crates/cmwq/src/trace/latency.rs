@@ -8,122 +8,9 @@
 use crate::sys::fork::{ProcessLock, ProcessMutex};
 use crate::sys::local::thread_local;
 use crate::sys::probe::{self, bits};
+use cmwq_trace::LatencyHistogram;
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// Buckets for each doubling of the time, so that a quantile is at most an eighth too large.
-const SUB: usize = 8;
-/// With so many buckets the last one begins at 15 · 2^33 ns, about two minutes.
-const BUCKETS: usize = 35 * SUB;
-
-/// Counts how many of the timed calls of `queue()`, or of the sampled items, took how long.
-///
-/// ```
-/// let queue = cmwq::Workqueue::builder("io").build()?;
-/// queue.spawn(|| ()).join()?;
-/// let engine = cmwq::Engine::global()?;
-/// let states = engine.queue_states();
-/// let state = states.iter().find(|state| state.name == "io").expect("it exists");
-/// let waits = &state.times.wait;
-/// if waits.count() > 0 {
-///     println!("{} ns on average", waits.sum_ns() / waits.count());
-/// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct LatencyHistogram {
-    /// The counts of the buckets. It is empty until the first time is added, since a per-CPU queue
-    /// has one histogram for each CPU.
-    counts: Vec<u32>,
-    sum_ns: u64,
-}
-
-fn bucket(ns: u64) -> usize {
-    if ns < SUB as u64 {
-        return ns as usize;
-    }
-    let doubling = ns.ilog2() as usize;
-    let within = (ns >> (doubling - 3)) as usize & (SUB - 1);
-    ((doubling - 2) * SUB + within).min(BUCKETS - 1)
-}
-
-/// Returns the largest time of a bucket.
-fn upper_ns(bucket: usize) -> u64 {
-    if bucket < SUB {
-        return bucket as u64;
-    }
-    let doubling = bucket / SUB + 2;
-    let within = (bucket % SUB + SUB) as u64;
-    ((within + 1) << (doubling - 3)) - 1
-}
-
-impl LatencyHistogram {
-    pub(crate) fn add(&mut self, ns: u64) {
-        self.counts.resize(BUCKETS, 0);
-        let count = &mut self.counts[bucket(ns)];
-        *count = count.saturating_add(1);
-        self.sum_ns = self.sum_ns.saturating_add(ns);
-    }
-
-    pub(crate) fn merge(&mut self, other: &LatencyHistogram) {
-        if self.counts.len() < other.counts.len() {
-            self.counts.resize(BUCKETS, 0);
-        }
-        for (sum, count) in self.counts.iter_mut().zip(&other.counts) {
-            *sum = sum.saturating_add(*count);
-        }
-        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
-    }
-
-    /// Returns how many times were measured.
-    pub fn count(&self) -> u64 {
-        self.counts.iter().map(|&count| u64::from(count)).sum()
-    }
-
-    /// Returns the sum of the measured times, in ns.
-    pub fn sum_ns(&self) -> u64 {
-        self.sum_ns
-    }
-
-    /// Returns the time, in ns, that a share `quantile` (0 to 1) of the measured calls did not
-    /// exceed. The result is at most an eighth too large. `None`: no call was timed.
-    pub fn quantile_ns(&self, quantile: f64) -> Option<u64> {
-        let count = self.count();
-        if count == 0 {
-            return None;
-        }
-        let rank = ((count as f64 * quantile).ceil() as u64).clamp(1, count);
-        let mut seen = 0;
-        let at = self.counts.iter().position(|&count| {
-            seen += u64::from(count);
-            seen >= rank
-        })?;
-        Some(upper_ns(at))
-    }
-
-    /// Returns the buckets that are not empty: for each the largest time in ns, and the number of
-    /// calls.
-    pub fn buckets(&self) -> Vec<(u64, u64)> {
-        let filled = self
-            .counts
-            .iter()
-            .enumerate()
-            .filter(|(_, count)| **count > 0);
-        filled
-            .map(|(at, count)| (upper_ns(at), u64::from(*count)))
-            .collect()
-    }
-}
-
-impl std::fmt::Debug for LatencyHistogram {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LatencyHistogram")
-            .field("count", &self.count())
-            .field("p50_ns", &self.quantile_ns(0.5))
-            .field("p99_ns", &self.quantile_ns(0.99))
-            .finish()
-    }
-}
 
 /// The histograms of one thread, by the serial number of the queue.
 #[derive(Default)]
@@ -277,42 +164,6 @@ impl Drop for EnqueueTiming {
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_time_falls_into_a_bucket_that_ends_at_most_an_eighth_later() {
-        let mut last = 0;
-        for ns in (0..100_000).chain((17..33).map(|shift| (1 << shift) + 12_345)) {
-            let at = bucket(ns);
-            assert!(upper_ns(at) >= ns, "{ns}");
-            assert!(
-                upper_ns(at) <= ns + ns / 8,
-                "{ns} is below {}",
-                upper_ns(at)
-            );
-            assert!(at >= last, "{ns}");
-            last = at;
-        }
-        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
-    }
-
-    #[test]
-    fn quantiles_are_those_of_the_sorted_times() {
-        let mut histogram = LatencyHistogram::default();
-        assert_eq!(histogram.quantile_ns(0.5), None);
-        for ns in 1..=1000 {
-            histogram.add(ns);
-        }
-        for (quantile, exact) in [(0.0, 1), (0.5, 500), (0.99, 990), (1.0, 1000)] {
-            let got = histogram.quantile_ns(quantile).expect("not empty");
-            assert!(
-                (exact..=exact + exact / 8 + 1).contains(&got),
-                "{quantile}: {got}"
-            );
-        }
-        assert_eq!((histogram.count(), histogram.sum_ns()), (1000, 500_500));
-        let all: u64 = histogram.buckets().iter().map(|(_, count)| count).sum();
-        assert_eq!(all, 1000);
-    }
 
     #[test]
     fn calls_are_timed_about_every_64th_time_at_changing_distances() {

@@ -13,8 +13,8 @@ mod warning;
 
 pub(crate) use foreign::{Callee, Foreign, dispose, new_reporter, on_one_line};
 pub use foreign::{set_report_handler, set_warning_handler};
-pub use latency::{EnqueueTiming, LatencyHistogram};
-pub use recorder::{Recording, ThreadTrace, TraceEvent, TraceKind};
+pub use latency::EnqueueTiming;
+pub use recorder::Recording;
 pub(crate) use reporter::{Reporter, Speaker};
 pub use runs::{ItemRun, set_run_hooks};
 pub use warning::warn;

@@ -6,113 +6,10 @@ use crate::sys::fork::{self, ProcessLock, ProcessMutex};
 use crate::sys::local::thread_local;
 use crate::sys::probe::{self, bits};
 use crate::sys::{clock, thread};
+use cmwq_trace::{ThreadTrace, TraceEvent, TraceKind};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-
-/// Tells what happened in a [`TraceEvent`]: one of the kernel's four trace events.
-///
-/// ```
-/// use cmwq::observe::TraceKind;
-///
-/// println!("{}, then {}", TraceKind::QueueWork.name(), TraceKind::ExecuteStart.name());
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TraceKind {
-    /// An instance of an item was accepted. A delayed item is accepted when its timer expires.
-    QueueWork,
-    /// The instance became active.
-    ActivateWork,
-    /// The item's function is about to be called.
-    ExecuteStart,
-    /// The item's function has returned.
-    ExecuteEnd,
-}
-
-impl TraceKind {
-    /// Returns the kernel's name of the event.
-    pub fn name(self) -> &'static str {
-        match self {
-            TraceKind::QueueWork => "workqueue_queue_work",
-            TraceKind::ActivateWork => "workqueue_activate_work",
-            TraceKind::ExecuteStart => "workqueue_execute_start",
-            TraceKind::ExecuteEnd => "workqueue_execute_end",
-        }
-    }
-}
-
-/// One event of a [`ThreadTrace`]. Use the addresses only to compare.
-///
-/// ```
-/// use cmwq::observe::Recording;
-///
-/// let queue = cmwq::Workqueue::builder("io").build()?;
-/// if let Some(recording) = Recording::begin(1000) { // at most 1000 events of each thread
-///     queue.execute(|| println!("an item"))?;
-///     queue.flush()?;
-///     for thread in recording.take() {
-///         for event in &thread.events {
-///             println!("{} {} {}", thread.tid, event.at_ns, event.kind.name());
-///         }
-///     }
-/// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct TraceEvent {
-    /// The time of the event on the monotonic clock, in ns.
-    pub at_ns: u64,
-    /// Its kind.
-    pub kind: TraceKind,
-    /// The item's address.
-    pub item: usize,
-    /// The address of its function; [`function_name`](crate::observe::function_name) names it.
-    pub func: usize,
-    /// The item's queue: [`LiveQueue::id`](crate::observe::LiveQueue::id). It is 0 where the
-    /// kernel's event has no queue.
-    pub queue: usize,
-    /// The CPU that the issuer named, or -1 if it named none. Only [`TraceKind::QueueWork`] sets
-    /// this field and `cpu`.
-    pub requested_cpu: i32,
-    /// The CPU of the item's pool, or -1 for a pool that is not bound to one CPU.
-    pub cpu: i32,
-}
-
-// The documentation of `Recording::begin` states this size.
-const _: () = assert!(size_of::<TraceEvent>() == 48);
-
-/// What one thread has recorded, from [`Recording::take`].
-///
-/// ```
-/// use cmwq::observe::Recording;
-///
-/// let queue = cmwq::Workqueue::builder("io").build()?;
-/// if let Some(recording) = Recording::begin(1000) { // at most 1000 events of each thread
-///     queue.execute(|| println!("an item"))?;
-///     queue.flush()?;
-///     for thread in recording.take() {
-///         for event in &thread.events {
-///             println!("{} {} {}", thread.tid, event.at_ns, event.kind.name());
-///         }
-///     }
-/// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ThreadTrace {
-    /// The kernel's id of the thread.
-    pub tid: i32,
-    /// The thread's name. Workers have a name in the kernel's form.
-    pub name: String,
-    /// The number of the pool, if the thread is a worker.
-    pub pool: Option<u32>,
-    /// The events in the order in which they happened.
-    pub events: Vec<TraceEvent>,
-    /// How many further events did not fit into the buffer.
-    pub lost: u64,
-}
 
 struct Buffer {
     tid: i32,
@@ -239,15 +136,7 @@ pub(in crate::trace) fn event(
     func: usize,
     queue: usize,
 ) -> TraceEvent {
-    TraceEvent {
-        at_ns: clock::now_ns(),
-        kind,
-        item,
-        func,
-        queue,
-        requested_cpu: -1,
-        cpu: -1,
-    }
+    TraceEvent::new(clock::now_ns(), kind, item, func, queue)
 }
 
 /// Records what happens: as long as it exists, every thread of the process that queues or runs
@@ -301,13 +190,11 @@ impl Recording {
             let gone = Arc::strong_count(buffer) == 1;
             let mut inner = buffer.lock();
             if !inner.events.is_empty() || inner.lost > 0 {
-                taken.push(ThreadTrace {
-                    tid: buffer.tid,
-                    name: buffer.name().to_owned(),
-                    pool: buffer.pool,
-                    events: std::mem::replace(&mut inner.events, room()),
-                    lost: std::mem::take(&mut inner.lost),
-                });
+                let mut trace = ThreadTrace::new(buffer.tid, buffer.name());
+                trace.pool = buffer.pool;
+                trace.events = std::mem::replace(&mut inner.events, room());
+                trace.lost = std::mem::take(&mut inner.lost);
+                taken.push(trace);
             }
             !gone
         });

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::sys::local::thread_local;
-use crate::sys::symbol;
+use crate::sys::names;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -59,7 +59,7 @@ impl Names {
     }
 
     fn function(&mut self, address: usize) -> Arc<str> {
-        let name = || symbol::name_of(address).into();
+        let name = || names::name_of(address).into();
         self.functions.entry(address).or_insert_with(name).clone()
     }
 }

@@ -84,7 +84,7 @@ impl WorkqueueBuilder {
     }
 
     /// Sets how the machine is cut into pods, each with a worker pool of its own. Without this call
-    /// the queue follows the engine's [default](crate::EngineBuilder::default_affinity_scope).
+    /// the queue follows the engine's [default](crate::types::EngineBuilder::default_affinity_scope).
     ///
     /// ```
     /// use cmwq::affinity::AffinityScope;
@@ -142,7 +142,8 @@ impl WorkqueueBuilder {
     /// Sets all attributes at once, such as those of another queue.
     ///
     /// ```
-    /// use cmwq::{Workqueue, WorkqueueAttrs};
+    /// use cmwq::Workqueue;
+    /// use cmwq::types::WorkqueueAttrs;
     ///
     /// let first = Workqueue::builder("first").nice(5).build()?;
     /// let like_it = Workqueue::builder("like_it").attrs(first.attrs()).build()?;
@@ -159,8 +160,8 @@ impl WorkqueueBuilder {
     /// limit, by its CPUs; on a per-CPU queue the limit holds for each CPU.
     ///
     /// 0, the default, means [`WQ_DFL_ACTIVE`] here, but not where the limit of an existing queue
-    /// is [changed](Workqueue::set_max_active). More than [`WQ_MAX_ACTIVE`](crate::WQ_MAX_ACTIVE)
-    /// is cut to that, with a warning. A limit of 1 does not make a queue ordered: see
+    /// is [changed](Workqueue::set_max_active). More than
+    /// [`WQ_MAX_ACTIVE`](crate::raw::WQ_MAX_ACTIVE) is cut to that, with a warning. A limit of 1 does not make a queue ordered: see
     /// [`ordered`](Self::ordered).
     ///
     /// ```
@@ -199,7 +200,8 @@ impl WorkqueueBuilder {
     /// caches stay warm. While the CPU may not be used its items run on others.
     ///
     /// ```
-    /// use cmwq::{Workqueue, WorkqueueKind};
+    /// use cmwq::Workqueue;
+    /// use cmwq::types::WorkqueueKind;
     ///
     /// let queue = Workqueue::builder("counters").per_cpu().build()?;
     /// assert_eq!(queue.kind(), WorkqueueKind::PerCpu);
@@ -219,7 +221,8 @@ impl WorkqueueBuilder {
     /// Combines only with [`highpri`](Self::highpri) and with [`per_cpu`](Self::per_cpu), which it implies.
     ///
     /// ```
-    /// use cmwq::{Workqueue, WorkqueueKind};
+    /// use cmwq::Workqueue;
+    /// use cmwq::types::WorkqueueKind;
     ///
     /// let queue = Workqueue::builder("acks").bh().build()?;
     /// assert_eq!(queue.kind(), WorkqueueKind::Bh);
@@ -290,8 +293,8 @@ impl WorkqueueBuilder {
     }
 
     /// Makes the queue per-CPU, except on an engine that is to [save
-    /// power](crate::EngineBuilder::power_efficient), where it is unbound and need not wake a CPU
-    /// that sleeps.
+    /// power](crate::types::EngineBuilder::power_efficient), where it is unbound and need not wake a
+    /// CPU that sleeps.
     ///
     /// ```
     /// let queue = cmwq::Workqueue::builder("refresh").power_efficient().build()?;
@@ -373,8 +376,8 @@ impl WorkqueueBuilder {
     }
 
     /// Sets hooks, names and stacks of the threads that run the queue's items, instead of those of
-    /// the [engine](crate::EngineBuilder::worker_threads). The queue then has worker pools of its
-    /// own, which it shares with queues that were given a clone of the same value.
+    /// the [engine](crate::types::EngineBuilder::worker_threads). The queue then has worker pools of
+    /// its own, which it shares with queues that were given a clone of the same value.
     ///
     /// ```
     /// use cmwq::{WorkerThreads, Workqueue};

@@ -8,7 +8,7 @@ use super::parts::pwq::Pwq;
 use crate::engine::Queue;
 use crate::item::{RawWork, WorkFn};
 use crate::pool::{FrontEnd, Pool, PwqKey, current};
-use crate::sys::symbol;
+use crate::sys::names;
 use crate::trace::warn_once;
 use cmwq_topology::affinity::AffinityScope;
 use std::any::Any;
@@ -91,7 +91,7 @@ impl FrontEnd for WqCore {
         let target = match func {
             Some(func) => format!(
                 "{} of workqueue {}",
-                symbol::name_of(func as usize),
+                names::name_of(func as usize),
                 self.name
             ),
             None => format!("workqueue {}", self.name),
@@ -102,7 +102,7 @@ impl FrontEnd for WqCore {
         if caller.reclaim {
             warn_once!(
                 "{} of workqueue {}, which has a rescuer, waits for {target}, which has none",
-                symbol::name_of(caller.func),
+                names::name_of(caller.func),
                 self.engine.queue_name(caller.front),
             );
         }

@@ -75,7 +75,8 @@ struct Armed {
 /// Says which delayed items [`mod_delayed_raw_if`](super::Workqueue::mod_delayed_raw_if) moves.
 ///
 /// ```
-/// use cmwq::{MoveIf, RawDelayedWork, RawWork, Workqueue};
+/// use cmwq::Workqueue;
+/// use cmwq::raw::{MoveIf, RawDelayedWork, RawWork};
 /// use std::ptr::NonNull;
 /// use std::time::Duration;
 ///

@@ -16,7 +16,7 @@ const DESCRIPTION_MAX: usize = 31;
 /// ```
 /// # let queue = cmwq::Workqueue::builder("doc").build()?;
 /// let handle = queue.spawn(|| {
-///     cmwq::set_worker_desc("copying block 17");
+///     cmwq::observe::set_worker_desc("copying block 17");
 ///     // ... a long copy ...
 /// });
 /// handle.join()?;

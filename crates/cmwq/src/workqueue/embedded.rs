@@ -89,7 +89,8 @@ impl<T> fmt::Debug for EmbeddedWork<T> {
 /// [`EmbeddedWork::disable`].
 ///
 /// ```
-/// use cmwq::{EmbeddedWork, Workqueue};
+/// use cmwq::Workqueue;
+/// use cmwq::raw::EmbeddedWork;
 /// use std::sync::Arc;
 ///
 /// struct Device {

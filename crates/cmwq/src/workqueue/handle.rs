@@ -119,7 +119,8 @@ static TABLE: [HandleSlot; SLOTS] = [const { HandleSlot::new() }; SLOTS];
 /// never was a handle, the result is an error and nothing worse.
 ///
 /// ```
-/// use cmwq::{Workqueue, WorkqueueHandle};
+/// use cmwq::Workqueue;
+/// use cmwq::raw::WorkqueueHandle;
 ///
 /// let handle = WorkqueueHandle::new(Workqueue::builder("plug-in").build()?)?;
 /// let number = handle.to_bits(); // through foreign code and back
@@ -135,7 +136,8 @@ pub struct WorkqueueHandle(NonZeroU64);
 /// Says that a [`WorkqueueHandle`] names no workqueue, or no longer does.
 ///
 /// ```
-/// use cmwq::{NoSuchWorkqueue, Workqueue, WorkqueueHandle};
+/// use cmwq::Workqueue;
+/// use cmwq::raw::{NoSuchWorkqueue, WorkqueueHandle};
 ///
 /// let handle = WorkqueueHandle::new(Workqueue::builder("plug-in").build()?)?;
 /// handle.destroy()?;

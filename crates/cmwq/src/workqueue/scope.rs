@@ -161,7 +161,7 @@ impl std::fmt::Debug for Scope<'_, '_> {
 ///
 /// ```
 /// # let queue = cmwq::Workqueue::builder("doc").build()?;
-/// use cmwq::Chunks;
+/// use cmwq::types::Chunks;
 ///
 /// let chunks = Chunks { min_chunk: 1000, max_threads: 4 };
 /// queue.for_each_chunk(0..100_000, chunks, |range| assert!(!range.is_empty()));
@@ -224,7 +224,7 @@ impl Workqueue {
     /// smaller towards the end. The kernel has the same in its multithreaded padata jobs.
     ///
     /// ```
-    /// # use cmwq::Chunks;
+    /// # use cmwq::types::Chunks;
     /// # use std::sync::atomic::{AtomicU64, Ordering};
     /// # let queue = cmwq::Workqueue::builder("doc").build()?;
     /// let sum = AtomicU64::new(0);

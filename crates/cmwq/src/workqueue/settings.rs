@@ -26,7 +26,8 @@ impl Workqueue {
     /// Says which kind of queue this is. A power-efficient queue is per-CPU or unbound.
     ///
     /// ```
-    /// use cmwq::{Workqueue, WorkqueueKind};
+    /// use cmwq::Workqueue;
+    /// use cmwq::types::WorkqueueKind;
     ///
     /// let log = Workqueue::builder("log").ordered().build()?;
     /// assert_eq!(log.kind(), WorkqueueKind::Ordered);
@@ -80,7 +81,7 @@ impl Workqueue {
 
     /// Changes how many items may be active at a time. After lowering it, active items stay active;
     /// raising it lets waiting items start, in their order. The limit is 1 to
-    /// [`WQ_MAX_ACTIVE`](crate::WQ_MAX_ACTIVE): 0 is taken for 1 and a larger value for the
+    /// [`WQ_MAX_ACTIVE`](crate::raw::WQ_MAX_ACTIVE): 0 is taken for 1 and a larger value for the
     /// maximum, with a warning. (Only when a queue is [built](crate::WorkqueueBuilder::max_active),
     /// 0 means the default.)
     ///

@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// own items instead.
 ///
 /// ```
-/// use cmwq::SystemWorkqueue;
+/// use cmwq::raw::SystemWorkqueue;
 ///
 /// let handle = SystemWorkqueue::Dfl.get()?.spawn(|| 6 * 7);
 /// assert_eq!(handle.join()?, 42);
@@ -88,7 +88,7 @@ impl SystemWorkqueue {
     /// The name that tools show.
     ///
     /// ```
-    /// assert_eq!(cmwq::SystemWorkqueue::Dfl.name(), "events_unbound");
+    /// assert_eq!(cmwq::raw::SystemWorkqueue::Dfl.name(), "events_unbound");
     /// ```
     pub fn name(self) -> &'static str {
         match self {
@@ -146,7 +146,7 @@ impl SystemWorkqueue {
     /// own.
     ///
     /// ```
-    /// let queue = cmwq::SystemWorkqueue::Dfl.get()?;
+    /// let queue = cmwq::raw::SystemWorkqueue::Dfl.get()?;
     /// queue.execute(|| println!("somewhere in the process"))?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -186,7 +186,7 @@ impl SystemWorkqueue {
 /// whole queue causes a warning.
 ///
 /// ```
-/// use cmwq::{SystemQueue, SystemWorkqueue};
+/// use cmwq::raw::{SystemQueue, SystemWorkqueue};
 ///
 /// let queue: SystemQueue = SystemWorkqueue::Long.get()?;
 /// assert_eq!(queue.spawn(|| 1).join()?, 1); // all that a `Workqueue` can do
@@ -203,7 +203,7 @@ impl SystemQueue {
     /// risky: an item of other code may wait for the caller.
     ///
     /// ```
-    /// let queue = cmwq::SystemWorkqueue::Dfl.get()?;
+    /// let queue = cmwq::raw::SystemWorkqueue::Dfl.get()?;
     /// let own = queue.spawn(|| 6 * 7);
     /// assert_eq!(own.join()?, 42); // better than `queue.flush()`, which waits for others' items as well
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -240,7 +240,7 @@ impl Deref for SystemQueue {
 /// workqueue](SystemWorkqueue::PerCpu); if the CPU may not be used now it runs on another.
 ///
 /// ```
-/// assert_eq!(cmwq::run_on_cpu(0, || 6 * 7)??, 42);
+/// assert_eq!(cmwq::raw::run_on_cpu(0, || 6 * 7)??, 42);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -260,7 +260,7 @@ where
 /// Runs `func` once on every CPU that may be used, with the number of that CPU, and waits for all.
 ///
 /// ```
-/// cmwq::run_on_each_cpu(|cpu| println!("on CPU {cpu}"))??;
+/// cmwq::raw::run_on_each_cpu(|cpu| println!("on CPU {cpu}"))??;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///

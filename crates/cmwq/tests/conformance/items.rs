@@ -214,7 +214,7 @@ mod raw {
 
     impl Job {
         /// A job that frees itself in its function.
-        pub(super) fn boxed(func: cmwq::WorkFn, runs: &Arc<AtomicUsize>) -> NonNull<RawWork> {
+        pub(super) fn boxed(func: cmwq::raw::WorkFn, runs: &Arc<AtomicUsize>) -> NonNull<RawWork> {
             let job = Box::new(Job {
                 raw: RawWork::new(func),
                 runs: runs.clone(),
@@ -275,7 +275,7 @@ fn case_04_an_address_used_again_for_another_function_does_not_wait() {
         std::mem::MaybeUninit::<Place>::uninit(),
     )))
     .cast();
-    let put = |func: cmwq::WorkFn| {
+    let put = |func: cmwq::raw::WorkFn| {
         // SAFETY: the memory is the leaked box's; what was in it was moved out by the function before.
         unsafe {
             place.write(Place {

@@ -56,11 +56,10 @@ mod statistics;
 mod watchdog;
 
 use cmwq::affinity::AffinityScope;
+use cmwq::raw::RawWork;
 use cmwq::topology::{CpuSet, Topology};
-use cmwq::{
-    Completion, CpuLimit, DelayedWork, Engine, Error, JoinError, Queued, RawWork, Refused, Work,
-    Workqueue, WorkqueueAttrs,
-};
+use cmwq::types::{CpuLimit, Queued, WorkqueueAttrs};
+use cmwq::{Completion, DelayedWork, Engine, Error, JoinError, Refused, Work, Workqueue};
 use harness::{
     Broken, Deadline, Door, Heard, Random, block_on, counting, engine, eventually, held,
     in_own_process, own_name, own_process, quiet_panic, settle_with, threads_named,

@@ -4,7 +4,7 @@
 
 use super::thread_creation::Shortage;
 use super::*;
-use cmwq::{current_is_mem_reclaim, current_is_rescuer};
+use cmwq::raw::{current_is_mem_reclaim, current_is_rescuer};
 
 /// The thread that ran an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ fn case_19_an_item_in_a_rescuers_hands_is_described() {
         let door = Door::new();
         let inside = door.clone();
         let item = reclaim.spawn(move || {
-            cmwq::set_worker_desc("writes back");
+            cmwq::observe::set_worker_desc("writes back");
             inside.pass();
             current_is_rescuer()
         });
@@ -445,7 +445,7 @@ fn case_19_an_item_that_a_rescuer_runs_cannot_wait_for_itself() {
             eventually(|| own.lock().unwrap().is_some());
             let own = own.lock().unwrap().take().unwrap();
             let joined = matches!(own.join(), Err(JoinError::OwnItem));
-            let flushed = queue.flush() == Err(cmwq::FlushError::OwnItem);
+            let flushed = queue.flush() == Err(cmwq::types::FlushError::OwnItem);
             note.lock()
                 .unwrap()
                 .push((current_is_rescuer(), joined, flushed));

@@ -324,7 +324,7 @@ fn goes_on(engine: &Engine) {
 fn case_28_a_report_handler_that_blocks_holds_up_nothing() {
     in_own_process(|| {
         let blocks: Arc<Blocks> = Arc::default();
-        cmwq::set_report_handler({
+        cmwq::observe::set_report_handler({
             let blocks = blocks.clone();
             move |_| blocks.block()
         });
@@ -359,7 +359,7 @@ fn case_28_a_warning_handler_that_blocks_holds_up_nothing_but_the_thread_that_is
     in_own_process(|| {
         let blocks: Arc<Blocks> = Arc::default();
         let warned_on = Arc::new(Mutex::new(String::new()));
-        cmwq::set_warning_handler({
+        cmwq::observe::set_warning_handler({
             let (blocks, warned_on) = (blocks.clone(), warned_on.clone());
             move |text| {
                 if text.contains("used the CPU") {
@@ -401,7 +401,7 @@ fn aborted<F: FnOnce()>(test: &F) -> Option<std::process::Output> {
 }
 
 /// A pool is stuck for ever.
-fn stick(builder: cmwq::EngineBuilder) {
+fn stick(builder: cmwq::types::EngineBuilder) {
     // No file is to be left behind by the abort.
     let none = rustix::process::Rlimit {
         current: Some(0),
@@ -445,7 +445,7 @@ fn case_28_panic_on_stall_aborts_at_the_report_of_that_number() {
 fn case_28_panic_on_stall_time_aborts_even_if_the_handler_blocks() {
     let test = || {
         let blocks: Arc<Blocks> = Arc::default();
-        cmwq::set_report_handler(move |text| {
+        cmwq::observe::set_report_handler(move |text| {
             // Not `eprintln`, whose text is kept by the test harness.
             let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
             blocks.block();

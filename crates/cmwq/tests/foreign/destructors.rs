@@ -225,7 +225,7 @@ fn wakers_may_panic_when_they_are_called_and_when_they_are_dropped() {
         wq.flush().unwrap();
         assert_eq!(engine.stats().panics, 0);
         // The program's own call.
-        returns(|| cmwq::wake_deferred(waker_panics()));
+        returns(|| cmwq::raw::wake_deferred(waker_panics()));
         assert_eq!(wq.spawn(|| 7).join().unwrap(), 7);
         assert!(heard.count("panicked") <= 2, "{:?}", heard.with("panicked"));
     });

@@ -5,10 +5,9 @@ use crate::harness::{
     quiet_panic,
 };
 use cmwq::observe::set_run_hooks;
-use cmwq::{
-    Completion, EmbeddedWork, Engine, Queued, Refused, SystemWorkqueue, Work, WorkerThreads,
-    Workqueue, WorkqueueHandle, scope,
-};
+use cmwq::raw::{EmbeddedWork, SystemWorkqueue, WorkqueueHandle};
+use cmwq::types::Queued;
+use cmwq::{Completion, Engine, Refused, Work, WorkerThreads, Workqueue, scope};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +24,7 @@ pub(crate) fn returns<T>(call: impl FnOnce() -> T) -> T {
 fn handler_panics() -> Arc<AtomicUsize> {
     let calls = Arc::new(AtomicUsize::new(0));
     let called = calls.clone();
-    cmwq::set_warning_handler(move |_| {
+    cmwq::observe::set_warning_handler(move |_| {
         called.fetch_add(1, Ordering::SeqCst);
         quiet_panic();
     });
@@ -63,7 +62,7 @@ fn that_the_handler_of_warnings_panics_is_said_once_on_standard_error() {
     let warns = || {
         let calls = handler_panics();
         for _ in 0..3 {
-            returns(|| cmwq::warn("a warning"));
+            returns(|| cmwq::observe::warn("a warning"));
         }
         assert_eq!(calls.load(Ordering::SeqCst), 3, "it is still called");
     };
@@ -196,7 +195,7 @@ fn reports_go_on_though_their_handler_panics() {
         let heard = Heard::warnings();
         let calls = Arc::new(AtomicUsize::new(0));
         let called = calls.clone();
-        cmwq::set_report_handler(move |_| {
+        cmwq::observe::set_report_handler(move |_| {
             called.fetch_add(1, Ordering::SeqCst);
             quiet_panic();
         });

@@ -3,7 +3,9 @@
 
 use crate::harness::{Deadline, Door, engine, eventually, in_own_process};
 use crate::thread_creation::Shortage;
-use cmwq::{Completion, DelayedWork, Engine, Queued, Refused, Workqueue, WorkqueueHandle};
+use cmwq::raw::WorkqueueHandle;
+use cmwq::types::Queued;
+use cmwq::{Completion, DelayedWork, Engine, Refused, Workqueue};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -76,7 +78,7 @@ fn the_handler_of_a_timers_warning_may_wait_for_a_timer() {
         timers_work(&wq);
         let (inner, warned) = (wq.clone(), Arc::new(Completion::new()));
         let warns = warned.clone();
-        cmwq::set_warning_handler(move |text| {
+        cmwq::observe::set_warning_handler(move |text| {
             if text.contains("was dropped") {
                 timers_work(&inner);
                 warns.complete();
@@ -146,7 +148,7 @@ fn the_handler_of_a_refused_timers_warning_may_cancel_the_item() {
         let _deadline = Deadline::new("cancels", &engine);
         let wq = queue(&engine);
         let work = WORK.get_or_init(|| DelayedWork::new(|| ()));
-        cmwq::set_warning_handler(|text| {
+        cmwq::observe::set_warning_handler(|text| {
             if text.contains("the timer thread cannot be created") {
                 assert!(!WORK.get().unwrap().cancel(), "it is refused");
                 // By another thread as well, for as long as the handler runs.

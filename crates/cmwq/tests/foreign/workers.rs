@@ -1,14 +1,17 @@
 //! Warnings of workers: the engine's reporter delivers them, so a handler may wait for what the worker is needed for.
 
 use crate::harness::{Deadline, eventually, in_own_process, own_name, quiet_panic};
-use cmwq::{Completion, Engine, FlushError, WorkerThreads, Workqueue};
+use cmwq::types::FlushError;
+use cmwq::{Completion, Engine, WorkerThreads, Workqueue};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Where each warning was delivered: the thread's name, and the text.
 fn heard_where() -> Arc<Mutex<Vec<(String, String)>>> {
     let heard: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
     let all = heard.clone();
-    cmwq::set_warning_handler(move |text| all.lock().unwrap().push((own_name(), text.to_owned())));
+    cmwq::observe::set_warning_handler(move |text| {
+        all.lock().unwrap().push((own_name(), text.to_owned()))
+    });
     heard
 }
 
@@ -22,7 +25,7 @@ fn a_handler_may_wait_for_an_item_of_the_pool_whose_worker_is_starting() {
         let wq = QUEUE.get_or_init(|| engine.workqueue("t").build().unwrap());
         let waited = Arc::new(Completion::new());
         let waits = waited.clone();
-        cmwq::set_warning_handler(move |text| {
+        cmwq::observe::set_warning_handler(move |text| {
             if text.contains("on_start") {
                 assert_eq!(QUEUE.get().unwrap().spawn(|| 7).join().unwrap(), 7);
                 waits.complete();
@@ -43,7 +46,7 @@ fn warnings_of_workers_and_rescuers_come_from_the_reporter() {
         let wq = Arc::new(engine.workqueue("t").workers_only().build().unwrap());
         let inner = wq.clone();
         let flushed = wq.spawn(move || {
-            cmwq::warn("said by an item");
+            cmwq::observe::warn("said by an item");
             inner.flush()
         });
         assert_eq!(flushed.join().unwrap(), Err(FlushError::OwnItem));
@@ -85,7 +88,7 @@ fn the_reporter_ends_after_the_workers_of_its_engine() {
 fn a_child_of_a_worker_hears_its_warnings() {
     in_own_process(|| {
         const HEARD: i32 = 42;
-        cmwq::set_warning_handler(|text| {
+        cmwq::observe::set_warning_handler(|text| {
             if text.contains("in the child") {
                 // SAFETY: ends the child.
                 unsafe { libc::_exit(HEARD) };
@@ -98,7 +101,7 @@ fn a_child_of_a_worker_hears_its_warnings() {
             // SAFETY: the child only warns, and ends.
             let child = unsafe { libc::fork() };
             if child == 0 {
-                cmwq::warn("in the child");
+                cmwq::observe::warn("in the child");
                 // SAFETY: as above.
                 unsafe { libc::_exit(1) };
             }

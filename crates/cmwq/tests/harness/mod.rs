@@ -146,7 +146,7 @@ impl Heard {
     pub(crate) fn warnings() -> Self {
         let heard = Heard::default();
         let all = heard.0.clone();
-        cmwq::set_warning_handler(move |text| all.lock().unwrap().push(text.to_owned()));
+        cmwq::observe::set_warning_handler(move |text| all.lock().unwrap().push(text.to_owned()));
         heard
     }
 
@@ -154,7 +154,7 @@ impl Heard {
     pub(crate) fn reports() -> Self {
         let heard = Heard::default();
         let all = heard.0.clone();
-        cmwq::set_report_handler(move |text| all.lock().unwrap().push(text.to_owned()));
+        cmwq::observe::set_report_handler(move |text| all.lock().unwrap().push(text.to_owned()));
         heard
     }
 

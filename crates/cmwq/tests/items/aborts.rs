@@ -3,7 +3,8 @@
 use crate::harness::{
     Alive, Deadline, Door, block_on, counting, engine, eventually, hold, quiet_panic,
 };
-use cmwq::{FlushError, JoinError, Workqueue};
+use cmwq::types::FlushError;
+use cmwq::{JoinError, Workqueue};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;

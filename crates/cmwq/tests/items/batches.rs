@@ -1,7 +1,8 @@
 //! Batch submission: `queue_batch`, `execute_batch`, `spawn_batch`. All that holds for items that are queued one by one holds for those of a batch.
 
 use crate::harness::{Alive, Broken, Deadline, Door, counting, engine, hold, quiet_panic};
-use cmwq::{Engine, JoinError, Queued, Refused, Work, Workqueue, WorkqueueBuilder};
+use cmwq::types::Queued;
+use cmwq::{Engine, JoinError, Refused, Work, Workqueue, WorkqueueBuilder};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -2,7 +2,8 @@
 //! owner that is awake.
 
 use crate::harness::{Alive, Deadline, Door, Random, engine, hold, quiet_panic, seed};
-use cmwq::{Completed, CompletionQueue, JoinError, NotPosted, NotSubmitted, Refused, Work};
+use cmwq::types::{Completed, NotPosted, NotSubmitted};
+use cmwq::{CompletionQueue, JoinError, Refused, Work};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -3,9 +3,9 @@
 use crate::harness::{
     Alive, Deadline, Door, Heard, engine, engine_without_hogs, eventually, hold, in_own_process,
 };
-use cmwq::{
-    EmbeddedDelayedWork, EmbeddedWork, Engine, Error, FlushError, Moved, Queued, Refused, Workqueue,
-};
+use cmwq::raw::{EmbeddedDelayedWork, EmbeddedWork};
+use cmwq::types::{FlushError, Moved, Queued};
+use cmwq::{Engine, Error, Refused, Workqueue};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -223,7 +223,7 @@ fn a_closure_that_is_refused_is_dropped() {
 #[test]
 fn the_first_closure_that_is_refused_is_warned_of() {
     let heard = Arc::new(AtomicUsize::new(0));
-    cmwq::set_warning_handler({
+    cmwq::observe::set_warning_handler({
         let heard = heard.clone();
         move |text| {
             if text.contains("workqueue warns: draining") {

@@ -2,7 +2,9 @@
 //! and a waiter for one of them does not wait for long ones behind it.
 
 use crate::harness::{Deadline, Door, engine, engine_without_hogs};
-use cmwq::{NoSuchWorkqueue, Queued, RawWork, Work, WorkqueueHandle, blocking};
+use cmwq::raw::{NoSuchWorkqueue, RawWork, WorkqueueHandle};
+use cmwq::types::Queued;
+use cmwq::{Work, blocking};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

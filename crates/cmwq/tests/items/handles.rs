@@ -1,10 +1,9 @@
 //! What handles, queues and engines promise besides running items.
 
 use crate::harness::{Deadline, Door, block_on, counting, engine, eventually, quiet_panic};
-use cmwq::{
-    Completion, Error, FlushError, JoinError, JoinHandle, NoSuchWorkqueue, RawWork, Work,
-    Workqueue, WorkqueueAttrs, WorkqueueHandle, current_work, wake_deferred,
-};
+use cmwq::raw::{NoSuchWorkqueue, RawWork, WorkqueueHandle, current_work, wake_deferred};
+use cmwq::types::{FlushError, WorkqueueAttrs};
+use cmwq::{Completion, Error, JoinError, JoinHandle, Work, Workqueue};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};

@@ -1,10 +1,9 @@
 //! The timer thread: how long it sleeps, what may delay it, and the visible state of an item whose timer is armed.
 
 use crate::harness::{Deadline, Door, engine, eventually, in_own_process, threads_named};
-use cmwq::{
-    Completion, DelayedWork, Engine, Queued, RawDelayedWork, RawWork, Work, WorkerThreads,
-    Workqueue,
-};
+use cmwq::raw::{RawDelayedWork, RawWork};
+use cmwq::types::Queued;
+use cmwq::{Completion, DelayedWork, Engine, Work, WorkerThreads, Workqueue};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -221,7 +220,7 @@ fn a_handler_of_the_warning_may_cancel_others_that_are_due() {
         let wq = queue(&engine);
         static OTHERS: Mutex<Vec<DelayedWork>> = Mutex::new(Vec::new());
         static WARNED: AtomicUsize = AtomicUsize::new(0);
-        cmwq::set_warning_handler(|text| {
+        cmwq::observe::set_warning_handler(|text| {
             if text.contains("was dropped") {
                 let others = std::mem::take(&mut *OTHERS.lock().unwrap());
                 others.iter().for_each(|other| {
@@ -253,7 +252,7 @@ fn a_handler_of_the_warning_may_wait_for_a_timer() {
         let _deadline = Deadline::new("the handler waits", &engine);
         static WARNED: AtomicUsize = AtomicUsize::new(0);
         let in_handler = queue(&engine);
-        cmwq::set_warning_handler(move |text| {
+        cmwq::observe::set_warning_handler(move |text| {
             if text.contains("was dropped") {
                 timers_work(&in_handler);
                 WARNED.fetch_add(1, Ordering::SeqCst);

@@ -1,7 +1,8 @@
 //! Handles of workqueues that several threads use at once. In a process of its own, since it takes all handles that a process may have.
 
 use crate::harness::{Deadline, engine, eventually, in_own_process};
-use cmwq::{Error, WorkqueueHandle};
+use cmwq::Error;
+use cmwq::raw::WorkqueueHandle;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;

@@ -16,7 +16,6 @@ const NOT_TUNED: &[&str] = &[
     "item/location.rs",
     "item/raw.rs",
     "pool/service/checks.rs",
-    "sys/debug/elf.rs",
     "sys/debug/probe.rs",
     "sys/forced_unwind.rs",
     "sys/fork.rs",

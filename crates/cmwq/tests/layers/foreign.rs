@@ -61,8 +61,6 @@ const KNOWN: &[(&str, &str, usize)] = &[
     ("trace/spans.rs", "dyn Fn", 1),
     ("trace/spans.rs", "fn(", 2),
     ("workqueue/parts/pwq.rs", "dyn FnMut", 1),
-    // The C++ library's own, which calls nothing back and does not throw.
-    ("sys/debug/symbol.rs", "fn(", 1),
     // No function, but a marker of variance.
     ("workqueue/completion_queue/queue.rs", "fn(", 1),
     // These wake threads, or hand the waker to `pool/wake/deferred.rs`, which calls it as a `Foreign`.

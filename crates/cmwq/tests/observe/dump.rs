@@ -2,8 +2,9 @@
 
 use crate::harness::{Deadline, Door, engine, eventually, held};
 use cmwq::observe::{PoolState, function_name};
+use cmwq::raw::RawWork;
 use cmwq::topology::Topology;
-use cmwq::{Engine, RawWork, Work, Workqueue};
+use cmwq::{Engine, Work, Workqueue};
 use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 use std::ptr::NonNull;

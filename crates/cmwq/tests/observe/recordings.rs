@@ -3,7 +3,8 @@
 use crate::alone;
 use crate::harness::{Deadline, Door, engine, eventually};
 use cmwq::observe::{Recording, TraceKind};
-use cmwq::{DelayedWork, Engine, Queued, Refused, Work};
+use cmwq::types::Queued;
+use cmwq::{DelayedWork, Engine, Refused, Work};
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(3600);

@@ -7,7 +7,8 @@
 
 use crate::harness::{Deadline, eventually, in_own_process, own_process, threads_named};
 use cmwq::affinity::AffinityScope;
-use cmwq::{Engine, WorkerThreads, Workqueue, reset_signal_mask};
+use cmwq::raw::reset_signal_mask;
+use cmwq::{Engine, WorkerThreads, Workqueue};
 use libc::{
     SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGPROF, SIGSEGV, SIGSTOP, SIGSYS, SIGTERM, SIGTRAP,
 };

@@ -1,7 +1,8 @@
 //! Items run with the signal mask of the thread that built the engine, and what they start inherits it.
 
 use crate::harness::{Deadline, eventually, in_own_process, threads_named};
-use cmwq::{DelayedWork, Engine, WorkerThreads, Workqueue, WorkqueueBuilder, reset_signal_mask};
+use cmwq::raw::reset_signal_mask;
+use cmwq::{DelayedWork, Engine, WorkerThreads, Workqueue, WorkqueueBuilder};
 use libc::{SIGPIPE, SIGSEGV, SIGTERM, SIGUSR1, SIGUSR2};
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};

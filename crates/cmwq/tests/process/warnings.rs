@@ -1,7 +1,8 @@
 //! What belongs to the whole process: the global engine, and the handler of warnings.
 
 use crate::harness::in_own_process;
-use cmwq::{Engine, Error, Workqueue, set_warning_handler};
+use cmwq::observe::set_warning_handler;
+use cmwq::{Engine, Error, Workqueue};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -3,10 +3,10 @@
 use crate::harness::{
     Deadline, Heard, engine, eventually, in_own_process, own_name, threads_named,
 };
+use cmwq::raw::current_is_rescuer;
 use cmwq::topology::Topology;
-use cmwq::{
-    Engine, EngineBuilder, Error, WorkerThreads, WorkqueueBuilder, blocking, current_is_rescuer,
-};
+use cmwq::types::EngineBuilder;
+use cmwq::{Engine, Error, WorkerThreads, WorkqueueBuilder, blocking};
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -101,7 +101,7 @@ fn hooks_know_their_thread() {
     let seen = Arc::new(Mutex::new(BTreeSet::new()));
     let note = |hook: &'static str| {
         let seen = seen.clone();
-        move |worker: &cmwq::WorkerThread<'_>| {
+        move |worker: &cmwq::types::WorkerThread<'_>| {
             let queue = worker.rescuer_of().map(str::to_owned);
             assert_eq!(queue.is_some(), worker.pool().is_none());
             if queue.is_some() {

@@ -1,7 +1,8 @@
 //! Many items at once: each is accepted or not as the batch says, runs once, and in order where there is one.
 
 use super::issuer::Issuer;
-use super::library::{BatchRefused, Queued, Work, WorkqueueKind};
+use super::library::Work;
+use super::library::types::{BatchRefused, Queued, WorkqueueKind};
 use super::os::lock_long;
 use super::world::{ITEMS_PER_QUEUE, Queue};
 use std::sync::Arc;

@@ -5,7 +5,8 @@
 use super::bodies::{compute, linger, sleep_until};
 use super::handles::Wakes;
 use super::issuer::Issuer;
-use super::library::{Engine, JoinHandle, NotAccepted, Queued, Refused, Room, Work, Workqueue};
+use super::library::types::{NotAccepted, Queued, Room};
+use super::library::{Engine, JoinHandle, Refused, Work, Workqueue};
 use super::model::{self, Inside};
 use super::world::built;
 use super::{Broken, Random, os};

@@ -3,10 +3,10 @@
 
 use super::bodies::{compute, sleep_until};
 use super::issuer::{Issuer, answer};
-use super::library::{
-    BatchRefused, Completed, CompletionQueue, JoinError, NotPosted, NotSubmitted, Poster,
-    WorkqueueKind,
+use super::library::types::{
+    BatchRefused, Completed, NotPosted, NotSubmitted, Poster, WorkqueueKind,
 };
+use super::library::{CompletionQueue, JoinError};
 use super::model::lock;
 use super::os;
 use super::os::lock_long;

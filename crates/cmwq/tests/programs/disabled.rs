@@ -2,7 +2,7 @@
 
 use super::embedded::DisabledValue;
 use super::items::{Handle, Item};
-use super::library::DisableGuard;
+use super::library::types::DisableGuard;
 use super::raw::RawCell;
 use super::world::Queue;
 use super::{Broken, Random};

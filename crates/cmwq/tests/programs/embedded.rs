@@ -1,10 +1,9 @@
 //! Items that are fields of a value of the program's own, which they keep alive.
 
 use super::items::delay;
-use super::library::{
-    EmbeddedDelayedWork, EmbeddedDisableGuard, EmbeddedWork, FlushError, Moved, Queued, WorkBusy,
-    Workqueue,
-};
+use super::library::Workqueue;
+use super::library::raw::{EmbeddedDelayedWork, EmbeddedDisableGuard, EmbeddedWork};
+use super::library::types::{FlushError, Moved, Queued, WorkBusy};
 use super::{Broken, Random};
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,10 +4,8 @@
 use super::Random;
 use super::issuer::Issuer;
 use super::library::topology::Topology;
-use super::library::{
-    Completion, DelayedWork, Engine, Error, FlushError, JoinError, Queued, Refused, Work,
-    Workqueue, WorkqueueKind,
-};
+use super::library::types::{FlushError, Queued, WorkqueueKind};
+use super::library::{Completion, DelayedWork, Engine, Error, JoinError, Refused, Work, Workqueue};
 use super::world::{World, built};
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,7 +2,8 @@
 
 use super::bodies::sleep_until;
 use super::issuer::{Issuer, join, next_of};
-use super::library::{self, Chunks, JoinError, JoinHandle};
+use super::library::types::Chunks;
+use super::library::{self, JoinError, JoinHandle};
 use super::world::Queue;
 use super::{Broken, Random, os};
 use std::future::Future;

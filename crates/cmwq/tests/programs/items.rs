@@ -4,7 +4,8 @@
 use super::bodies::{block, compute, linger};
 use super::broken::quiet_panic;
 use super::embedded::Value;
-use super::library::{DelayedWork, FlushError, Moved, Queued, Work, WorkqueueKind};
+use super::library::types::{FlushError, Moved, Queued, WorkqueueKind};
+use super::library::{DelayedWork, Work};
 use super::model::{Account, lock};
 use super::os::lock_long;
 use super::raw::RawCell;

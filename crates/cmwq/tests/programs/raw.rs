@@ -1,6 +1,7 @@
 //! Items in memory of our own.
 
-use super::library::{Queued, RawWork};
+use super::library::raw::RawWork;
+use super::library::types::Queued;
 use super::world::Queue;
 use std::ptr::NonNull;
 use std::sync::Arc;

@@ -3,9 +3,9 @@
 use super::bodies::{compute, sleep_until};
 use super::issuer::{Issuer, answer, body, join, next_of};
 use super::library::affinity::AffinityScope;
-use super::library::{
-    Engine, JoinHandle, Queued, RawWork, Work, WorkqueueKind, current_is_rescuer,
-};
+use super::library::raw::{RawWork, current_is_rescuer};
+use super::library::types::{Queued, WorkqueueKind};
+use super::library::{Engine, JoinHandle, Work};
 use super::model::Token;
 use super::world::{Queue, built};
 use super::{Broken, Random, os};

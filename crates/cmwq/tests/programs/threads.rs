@@ -1,7 +1,8 @@
 //! Which threads run items: those of a queue's own, and on a queue of workers only none that does something else meanwhile.
 
 use super::broken::quiet_panic;
-use super::library::{WorkerThreads, current_is_rescuer};
+use super::library::WorkerThreads;
+use super::library::raw::current_is_rescuer;
 use super::model::lock;
 use super::{Broken, os};
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,7 +2,8 @@
 
 use super::bodies::{compute, sleep_until};
 use super::library::affinity::AffinityScope;
-use super::library::{DelayedWork, JoinHandle, Work, WorkqueueAttrs, WorkqueueKind, blocking};
+use super::library::types::{WorkqueueAttrs, WorkqueueKind};
+use super::library::{DelayedWork, JoinHandle, Work, blocking};
 use super::model::lock;
 use super::world::Queue;
 use super::{Issuer, Random, os};

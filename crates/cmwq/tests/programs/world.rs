@@ -6,9 +6,9 @@ use super::grouped::Grouped;
 use super::items::{Class, Item};
 use super::library::affinity::AffinityScope;
 use super::library::observe::Recording;
-use super::library::{
-    Engine, Error, WQ_MAX_ACTIVE, Work, Workqueue, WorkqueueBuilder, WorkqueueKind,
-};
+use super::library::raw::WQ_MAX_ACTIVE;
+use super::library::types::WorkqueueKind;
+use super::library::{Engine, Error, Work, Workqueue, WorkqueueBuilder};
 use super::model::{Account, Room, Shots, Waiting, lock};
 use super::os::lock_long;
 use super::threads::{Doing, Own, Runners};

@@ -2,7 +2,8 @@
 
 use crate::harness::{Broken, Deadline, Door, Heard, engine, eventually, in_own_process};
 use cmwq::observe::RunState;
-use cmwq::{Engine, Work, Workqueue, set_worker_desc};
+use cmwq::observe::set_worker_desc;
+use cmwq::{Engine, Work, Workqueue};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

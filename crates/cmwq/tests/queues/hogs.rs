@@ -115,7 +115,7 @@ fn an_item_behind_others_that_compute_starts_while_they_do() {
     let _deadline = Deadline::new("behind eight", &engine);
     let wq = two_cpus(&engine, 0);
     for strict in [false, true] {
-        wq.apply_attrs(cmwq::WorkqueueAttrs {
+        wq.apply_attrs(cmwq::types::WorkqueueAttrs {
             affinity_strict: strict,
             ..wq.attrs()
         })

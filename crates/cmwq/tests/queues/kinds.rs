@@ -2,11 +2,10 @@
 
 use crate::harness::{Deadline, Heard, engine, in_own_process, own_name};
 use cmwq::affinity::AffinityScope;
+use cmwq::raw::{WQ_DFL_ACTIVE, WQ_MAX_ACTIVE};
 use cmwq::topology::{CpuSet, Topology};
-use cmwq::{
-    ConcurrencyGroup, Engine, Error, WQ_DFL_ACTIVE, WQ_MAX_ACTIVE, Work, WorkqueueBuilder,
-    WorkqueueKind,
-};
+use cmwq::types::WorkqueueKind;
+use cmwq::{ConcurrencyGroup, Engine, Error, Work, WorkqueueBuilder};
 
 type Change = fn(WorkqueueBuilder) -> WorkqueueBuilder;
 

@@ -1,7 +1,8 @@
 //! Flushes, drains and shutdowns that are awaited; clones of a queue, and the drop of the last one.
 
 use crate::harness::{Deadline, Door, block_on, engine, eventually};
-use cmwq::{FlushError, Refused, WorkqueueAttrs};
+use cmwq::Refused;
+use cmwq::types::{FlushError, WorkqueueAttrs};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;

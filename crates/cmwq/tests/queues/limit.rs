@@ -4,7 +4,8 @@
 
 use crate::harness::{Deadline, Door, eventually};
 use cmwq::affinity::AffinityScope;
-use cmwq::{CpuLimit, Engine, Workqueue, WorkqueueBuilder};
+use cmwq::types::CpuLimit;
+use cmwq::{Engine, Workqueue, WorkqueueBuilder};
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

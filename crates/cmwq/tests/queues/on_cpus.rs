@@ -2,8 +2,10 @@
 
 use crate::harness::{Deadline, Heard, engine, in_own_process, own_name};
 use cmwq::affinity::AffinityScope;
+use cmwq::raw::{run_on_cpu, run_on_each_cpu};
 use cmwq::topology::Topology;
-use cmwq::{Engine, Error, Queued, Work, Workqueue, run_on_cpu, run_on_each_cpu};
+use cmwq::types::Queued;
+use cmwq::{Engine, Error, Work, Workqueue};
 use std::sync::{Arc, Mutex};
 
 #[test]

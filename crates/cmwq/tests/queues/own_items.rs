@@ -1,10 +1,9 @@
 //! Waits of an item for itself, which would never end: each is an error, through every kind of handle, wherever the item runs.
 
 use crate::harness::{Deadline, Door, Heard, block_on, engine, eventually, in_own_process};
-use cmwq::{
-    CompletionQueue, DelayedWork, EmbeddedDelayedWork, EmbeddedWork, Engine, FlushError, JoinError,
-    JoinHandle, Refused, Work, Workqueue,
-};
+use cmwq::raw::{EmbeddedDelayedWork, EmbeddedWork};
+use cmwq::types::FlushError;
+use cmwq::{CompletionQueue, DelayedWork, Engine, JoinError, JoinHandle, Refused, Work, Workqueue};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,9 +1,11 @@
 //! Waits of an item for what needs the item's own place, in an ordered queue, below `max_active` or in a group: each is an error.
 
 use crate::harness::{Deadline, Door, Heard, engine, eventually, held, in_own_process};
+use cmwq::raw::WorkqueueHandle;
+use cmwq::types::{Chunks, FlushError};
 use cmwq::{
-    Chunks, CompletionQueue, ConcurrencyGroup, Engine, FlushError, JoinError, JoinSet, Refused,
-    Work, Workqueue, WorkqueueBuilder, WorkqueueHandle, scope,
+    CompletionQueue, ConcurrencyGroup, Engine, JoinError, JoinSet, Refused, Work, Workqueue,
+    WorkqueueBuilder, scope,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

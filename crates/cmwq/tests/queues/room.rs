@@ -6,7 +6,8 @@
 use crate::harness::{
     Deadline, Door, Heard, Random, block_on, counting, engine, eventually, in_own_process, seed,
 };
-use cmwq::{BatchRefused, DelayedWork, Engine, Error, JoinError, Queued, Refused, Work, Workqueue};
+use cmwq::types::{BatchRefused, Queued};
+use cmwq::{DelayedWork, Engine, Error, JoinError, Refused, Work, Workqueue};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;

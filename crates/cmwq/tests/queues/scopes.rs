@@ -1,7 +1,8 @@
 //! Scopes and the parallel loop on them.
 
 use crate::harness::{Deadline, Door, engine, hold, quiet_panic};
-use cmwq::{Chunks, Workqueue, scope};
+use cmwq::types::Chunks;
+use cmwq::{Workqueue, scope};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -282,5 +283,5 @@ fn a_loop_without_a_limit_on_threads_does_not_queue_an_item_for_each_chunk() {
     });
     assert_eq!(ran.into_inner(), 100_000);
     wq.flush().unwrap();
-    assert!(wq.counts().0 < cmwq::WQ_MAX_ACTIVE as u64);
+    assert!(wq.counts().0 < cmwq::raw::WQ_MAX_ACTIVE as u64);
 }

@@ -1,9 +1,9 @@
 //! The system's own workqueues, the deprecated ones among them.
 
 use crate::harness::{Deadline, Door, Heard, in_own_process, settle_with, threads_named};
-use cmwq::{
-    Engine, Queued, RawWork, SystemWorkqueue, Work, Workqueue, WorkqueueHandle, WorkqueueKind,
-};
+use cmwq::raw::{RawWork, SystemWorkqueue, WorkqueueHandle};
+use cmwq::types::{Queued, WorkqueueKind};
+use cmwq::{Engine, Work, Workqueue};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -4,7 +4,9 @@
 use crate::harness::{
     Deadline, Door, Heard, engine, engine_without_hogs, eventually, in_own_process,
 };
-use cmwq::{Completion, Engine, Queued, RawWork, Work, Workqueue};
+use cmwq::raw::RawWork;
+use cmwq::types::Queued;
+use cmwq::{Completion, Engine, Work, Workqueue};
 use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -232,21 +234,21 @@ impl Drop for WhenDropped {
 fn what_a_replaced_handler_has_captured_may_use_the_handler() {
     in_own_process(|| {
         let _deadline = Deadline::with_dump("replaced handlers", String::new);
-        let warns = WhenDropped(|| cmwq::warn("the old one goes"));
-        cmwq::set_warning_handler(move |_| {
+        let warns = WhenDropped(|| cmwq::observe::warn("the old one goes"));
+        cmwq::observe::set_warning_handler(move |_| {
             let _kept = &warns;
         });
         let heard = Heard::warnings();
         assert_eq!(heard.count("the old one goes"), 1);
         static REPLACED: AtomicUsize = AtomicUsize::new(0);
         let replaces = WhenDropped(|| {
-            cmwq::set_report_handler(|_| ());
+            cmwq::observe::set_report_handler(|_| ());
             REPLACED.fetch_add(1, Ordering::SeqCst);
         });
-        cmwq::set_report_handler(move |_| {
+        cmwq::observe::set_report_handler(move |_| {
             let _kept = &replaces;
         });
-        cmwq::set_report_handler(|_| ());
+        cmwq::observe::set_report_handler(|_| ());
         assert_eq!(REPLACED.load(Ordering::SeqCst), 1);
     });
 }

@@ -1,7 +1,9 @@
 //! Warnings of wrong use: waits that would never end, and waits where memory is freed.
 
 use crate::harness::{Deadline, Door, Heard, counting, engine, eventually, held, in_own_process};
-use cmwq::{FlushError, Work, current_work, in_memory_reclaim};
+use cmwq::Work;
+use cmwq::raw::{current_work, in_memory_reclaim};
+use cmwq::types::FlushError;
 use std::sync::{Arc, Mutex};
 
 #[test]

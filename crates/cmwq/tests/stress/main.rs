@@ -206,7 +206,7 @@ const MACHINES: [&str; 6] = [
 #[test]
 fn random_operations_keep_every_promise() {
     // Expected a thousand times: warnings of dropped items, sleepers, CPU hogs.
-    cmwq::set_warning_handler(|_| {});
+    cmwq::observe::set_warning_handler(|_| {});
     let seed = seed("random_operations_keep_every_promise");
     let ops = number("CMWQ_TEST_OPS", 20_000);
     for (n, machine) in MACHINES.iter().enumerate() {
@@ -224,7 +224,7 @@ fn random_operations_keep_every_promise() {
 #[test]
 fn random_operations_keep_every_promise_while_workers_cannot_be_created() {
     const TEST: &str = "random_operations_keep_every_promise_while_workers_cannot_be_created";
-    cmwq::set_warning_handler(|_| {});
+    cmwq::observe::set_warning_handler(|_| {});
     let seed = seed(TEST);
     let ops = number("CMWQ_TEST_OPS", 20_000) / 40;
     for (n, machine) in MACHINES.iter().enumerate().take(2) {

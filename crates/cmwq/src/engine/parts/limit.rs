@@ -21,7 +21,7 @@ pub(crate) const REREAD_NS: u64 = 700_000_000;
 /// As text: `auto`, `none`, or a number from 1.
 ///
 /// ```
-/// use cmwq::CpuLimit;
+/// use cmwq::types::CpuLimit;
 ///
 /// assert_eq!("4".parse::<CpuLimit>()?.to_string(), "4");
 /// assert_eq!("auto".parse::<CpuLimit>()?, CpuLimit::Auto);

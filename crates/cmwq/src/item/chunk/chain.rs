@@ -9,7 +9,7 @@
 //! addition to that chunk's count, not by an exchange. Afterwards the last chunk of the chain is
 //! the thread's open one. So short chains that follow each other share chunks.
 
-use super::entries::{Chunks, Found};
+use super::entries::{ChunkStore, Found};
 use super::filling::Filling;
 use super::load::Load;
 use super::open::OpenChunk;
@@ -20,7 +20,7 @@ use std::ptr::NonNull;
 /// Items that were claimed and not published. Its owner publishes it.
 pub(crate) struct Chain<'b> {
     /// The chunks for its items; `None`: each item is a node of its own.
-    chunks: Option<&'b Chunks>,
+    chunks: Option<&'b ChunkStore>,
     /// Of the calling thread.
     open: &'b OpenChunk,
     newest: Option<NonNull<RawWork>>,
@@ -36,7 +36,7 @@ pub(crate) struct Chain<'b> {
 impl<'b> Chain<'b> {
     /// An empty chain, of items that all go to the pool workqueue of `chunks`.
     #[inline]
-    pub(crate) fn new(chunks: Option<&'b Chunks>, open: &'b OpenChunk) -> Self {
+    pub(crate) fn new(chunks: Option<&'b ChunkStore>, open: &'b OpenChunk) -> Self {
         Chain {
             chunks,
             open,
@@ -70,14 +70,14 @@ impl<'b> Chain<'b> {
     /// Adds a closure, which the chain owns from then on. Such a chain holds closures only, and its
     /// chunks are `chunks`.
     #[inline]
-    pub(crate) fn add_closure(&mut self, chunks: &'b Chunks, closure: &Small) {
+    pub(crate) fn add_closure(&mut self, chunks: &'b ChunkStore, closure: &Small) {
         self.chunks = Some(chunks);
         self.items += 1;
         self.put(chunks, closure);
     }
 
     #[inline]
-    fn put<L: Load>(&mut self, chunks: &Chunks, load: L) {
+    fn put<L: Load>(&mut self, chunks: &ChunkStore, load: L) {
         if self.filling.is_some() {
             self.fill(chunks, load);
         } else if self.newest.is_none() && self.open.write_ahead(chunks.serial(), &load, self.ahead)
@@ -89,12 +89,12 @@ impl<'b> Chain<'b> {
     }
 
     #[inline(never)]
-    fn leave_open_chunk<L: Load>(&mut self, chunks: &Chunks, load: L) {
+    fn leave_open_chunk<L: Load>(&mut self, chunks: &ChunkStore, load: L) {
         self.count_ahead();
         self.fill(chunks, load);
     }
 
-    fn fill<L: Load>(&mut self, chunks: &Chunks, load: L) {
+    fn fill<L: Load>(&mut self, chunks: &ChunkStore, load: L) {
         let filling = self.filling.as_mut();
         if !filling.is_some_and(|filling| filling.add(&load)) {
             self.begin_filling(chunks, load);
@@ -102,7 +102,7 @@ impl<'b> Chain<'b> {
     }
 
     #[inline(never)]
-    fn begin_filling<L: Load>(&mut self, chunks: &Chunks, load: L) {
+    fn begin_filling<L: Load>(&mut self, chunks: &ChunkStore, load: L) {
         self.end_filling();
         self.filling = Some(chunks.begin_filling(&load));
     }
@@ -196,7 +196,7 @@ mod tests {
         alone: impl Fn(usize) -> bool,
     ) -> (Vec<usize>, usize) {
         let (chunks, open) = (
-            Chunks::of_items(1, 0, &OldestBatch::new(), &ChunkNumbers::default()),
+            ChunkStore::of_items(1, 0, &OldestBatch::new(), &ChunkNumbers::default()),
             OpenChunk::none(),
         );
         let inbox = Inbox::default();

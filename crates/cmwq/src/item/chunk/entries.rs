@@ -67,7 +67,7 @@ pub(in crate::item) struct Destination {
     pub(in crate::item) contents: Contents,
     pub(in crate::item) oldest: OldestBatch,
     pub(in crate::item) numbers: ChunkNumbers,
-    pub(in crate::item) home: Weak<Chunks>,
+    pub(in crate::item) home: Weak<ChunkStore>,
 }
 
 /// The first field makes it a node of an inbox.
@@ -115,7 +115,7 @@ fn room_for<T: Copy>(empty: T) -> Box<[Guarded<T>]> {
 }
 
 /// The chunks of one pool workqueue, of items or of closures.
-pub(crate) struct Chunks {
+pub(crate) struct ChunkStore {
     pub(in crate::item) serial: Serial,
     pub(in crate::item) destination: Destination,
     /// The unused chunks.
@@ -128,7 +128,7 @@ pub(crate) enum Found {
     Closure(Small),
 }
 
-impl Chunks {
+impl ChunkStore {
     /// The chunks of items for pool workqueue `pwq` of pool `pool`, whose oldest open batch is `oldest`, and whose chunks have these
     /// numbers.
     pub(crate) fn of_items(
@@ -160,7 +160,7 @@ impl Chunks {
         static SERIAL: AtomicU64 = AtomicU64::new(1);
         let number = SERIAL.fetch_add(1, Ordering::Relaxed);
         let number = NonZeroU64::new(number).expect("it does not wrap around in a lifetime");
-        Arc::new_cyclic(|home| Chunks {
+        Arc::new_cyclic(|home| ChunkStore {
             serial: Serial { number, contents },
             destination: Destination {
                 pool,

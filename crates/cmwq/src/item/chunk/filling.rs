@@ -1,6 +1,6 @@
 //! A chunk that one thread fills before it publishes it: no other thread has it, so nothing about it is a read-modify-write.
 
-use super::entries::{Chunk, Chunks, Contents, MOST, Serial};
+use super::entries::{Chunk, ChunkStore, Contents, MOST, Serial};
 use super::load::Load;
 use super::open::OpenChunk;
 use crate::item::raw::{Pending, RawWork};
@@ -18,7 +18,7 @@ pub(in crate::item) struct Filling {
     filled: usize,
 }
 
-impl Chunks {
+impl ChunkStore {
     /// Makes a chunk with `load` in it, which the chunk owns from then on.
     pub(in crate::item) fn begin_filling<L: Load>(&self, load: &L) -> Filling {
         debug_assert!(L::COUNTED == 1);

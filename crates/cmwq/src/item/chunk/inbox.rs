@@ -11,7 +11,7 @@
 //! side this is the whole argument that no wake-up is lost; see `pool/PROTOCOL.md`.
 
 use super::chain::Chain;
-use super::entries::Chunks;
+use super::entries::ChunkStore;
 use super::load::Load;
 use super::open::OpenChunk;
 use crate::item::raw::{Pending, RawWork, link};
@@ -59,7 +59,7 @@ impl Inbox {
     pub(crate) fn push_in_chunk<L: Load>(
         &self,
         load: L,
-        chunks: &Chunks,
+        chunks: &ChunkStore,
         open: &OpenChunk,
     ) -> Pushed {
         self.push_node(chunks.make(load, open))

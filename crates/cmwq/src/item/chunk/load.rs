@@ -1,6 +1,6 @@
 //! What can be added to a chunk: items, small closures, and closures with a handle, which are both as long as the handle exists.
 
-use super::entries::{Chunk, Chunks, Contents, HANDLE};
+use super::entries::{Chunk, ChunkStore, Contents, HANDLE};
 use crate::item::closure::Small;
 use crate::item::location::Location;
 use crate::item::raw::{Pending, address_of};
@@ -45,7 +45,7 @@ fn tell_destination(item: &Pending, chunk: &Chunk) {
     item.tell(Location::in_transit(to.pool, to.pwq));
 }
 
-impl Chunks {
+impl ChunkStore {
     /// Makes a chunk with `load` as its first entry, which it owns. Nothing is counted yet.
     pub(in crate::item) fn begin<L: Load>(&self, load: &L) -> Box<Chunk> {
         debug_assert!(self.serial.contents == L::CONTENTS);

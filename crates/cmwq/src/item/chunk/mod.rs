@@ -14,7 +14,7 @@ pub(crate) use chain::Chain;
 /// Entries of a chunk.
 pub(crate) const MOST_IN_A_CHUNK: u32 = entries::MOST as u32;
 
-pub(crate) use entries::{Chunks, Found as FoundInChunk, Serial as ChunksSerial};
+pub(crate) use entries::{ChunkStore, Found as FoundInChunk, Serial as ChunksSerial};
 pub(crate) use inbox::{Inbox, Pushed};
 pub(crate) use load::{Load, WithHandle};
 pub(crate) use numbers::ChunkNumbers;

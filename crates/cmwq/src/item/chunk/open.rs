@@ -1,6 +1,6 @@
 //! The maker's side of chunks: it adds to its last chunk until that is full or taken, or until it publishes otherwise.
 
-use super::entries::{CLOSED, Chunk, Chunks, Found, HANDLE, MOST, Serial};
+use super::entries::{CLOSED, Chunk, ChunkStore, Found, HANDLE, MOST, Serial};
 use super::load::{Load, WithHandle};
 use crate::item::closure::Small;
 use crate::item::raw::{Pending, RawWork};
@@ -239,7 +239,7 @@ impl OpenChunk {
     }
 }
 
-impl Chunks {
+impl ChunkStore {
     /// Makes a chunk with `load` in it, which the caller publishes in place of `load`. It is the
     /// calling thread's open chunk from now on.
     pub(in crate::item) fn make<L: Load>(&self, load: L, open: &OpenChunk) -> NonNull<RawWork> {

@@ -19,8 +19,8 @@ const RESCUER_NAME: &str = "kworker/R-%i";
 
 /// What the threads that run items are like: [hooks](Self::on_start), [names](Self::name), [stacks](Self::stack_size),
 /// [signals](Self::block_signals). For all workqueues
-/// of an engine ([`EngineBuilder::worker_threads`](crate::EngineBuilder::worker_threads)), or for some
-/// ([`WorkqueueBuilder::worker_threads`](crate::WorkqueueBuilder::worker_threads)), which then have worker pools of their own.
+/// of an engine ([`EngineBuilder::worker_threads`](crate::types::EngineBuilder::worker_threads)),
+/// or for some ([`WorkqueueBuilder::worker_threads`](crate::WorkqueueBuilder::worker_threads)), which then have worker pools of their own.
 ///
 /// A clone stands for the same threads: workqueues that were given clones of one value share pools. A method that changes something makes a
 /// new value.
@@ -116,13 +116,13 @@ impl WorkerThreads {
     }
 
     /// Whether these threads block signals, so that the program's handlers never interrupt an item. By default they have the signal mask of the
-    /// thread that built the engine ([`EngineBuilder::build`](crate::EngineBuilder::build); of the
-    /// [global engine](crate::Engine::global) the thread that used it first), as it was then, so that a process that an item starts has an
+    /// thread that built the engine
+    /// ([`EngineBuilder::build`](crate::types::EngineBuilder::build); of the [global engine](crate::Engine::global) the thread that used it first), as it was then, so that a process that an item starts has an
     /// ordinary mask.
     ///
     /// For programs that unblock signals in one thread only, or take them with `sigwait` or a `signalfd` and begin to block them after the
     /// engine was built. What an item starts then inherits a mask in which nearly everything is blocked
-    /// ([`reset_signal_mask`](crate::reset_signal_mask)).
+    /// ([`reset_signal_mask`](crate::raw::reset_signal_mask)).
     ///
     /// Never blocked are signals that a thread raises itself: `SIGSEGV`, `SIGBUS`, `SIGFPE`, `SIGILL`, `SIGTRAP` and `SIGSYS`; and `SIGPROF`
     /// and `SIGABRT`, unless the thread that built the engine blocks them. A thread that waits for an item and runs it itself keeps its own
@@ -207,7 +207,8 @@ impl WorkerThread<'_> {
         self.name
     }
 
-    /// The worker's number in its pool, as in [`observe::WorkerState`](crate::observe::WorkerState); 0 for a rescuer.
+    /// The worker's number in its pool, as in [`PoolWorker`](crate::observe::PoolWorker); 0 for a
+    /// rescuer.
     pub fn id(&self) -> u32 {
         self.id
     }

@@ -9,7 +9,7 @@ use crate::pool::state::hogs::Computing;
 use crate::pool::state::pool::{FrontEnd, Inner, Pool};
 use crate::pool::state::worker::{Busy, WorkerHandle, WorkerState};
 use crate::sys::atomic::Ordering;
-use crate::sys::{symbol, thread};
+use crate::sys::{names, thread};
 use crate::trace::warn_with;
 use std::sync::Arc;
 
@@ -173,7 +173,7 @@ impl Pool {
             warn_with(move || {
                 format!(
                     "workqueue {name}: {} used the CPU for more than {us} us {count} times; consider an unbound workqueue for it",
-                    symbol::name_of(func),
+                    names::name_of(func),
                 )
             });
         }

@@ -59,7 +59,8 @@ pub fn defers_wakes() -> bool {
 /// A panic of the waker is caught, and warned of once.
 ///
 /// ```
-/// use cmwq::{Workqueue, wake_deferred};
+/// use cmwq::Workqueue;
+/// use cmwq::raw::wake_deferred;
 /// use std::task::Waker;
 ///
 /// let queue = Workqueue::builder("io").build()?;

@@ -1,47 +1,63 @@
 //! What pools and pool workqueues count.
 #![forbid(unsafe_code)]
 
-/// The counters of one queue, the kernel's and a few more: a part of a
-/// [`QueueState`](crate::observe::QueueState).
-///
-/// ```
-/// let queue = cmwq::Workqueue::builder("io").build()?;
-/// queue.spawn(|| ()).join()?;
-/// let engine = cmwq::Engine::global()?;
-/// let states = engine.queue_states();
-/// let state = states.iter().find(|state| state.name == "io").expect("it exists");
-/// println!("{} started, {} ended", state.stats.started, state.stats.completed);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct QueueStats {
-    /// Items started.
-    pub started: u64,
-    /// Items completed.
-    pub completed: u64,
-    /// CPU time of its items, in ns, as [accounted](crate::Engine::account_cpu_time).
-    pub cpu_ns: u64,
-    /// Items that became CPU hogs.
-    pub cpu_intensive: u64,
-    /// Times another worker took over because one of its items blocked.
-    pub cm_wakeups: u64,
-    /// Calls for the rescuer.
-    pub mayday: u64,
-    /// Items that the rescuer ran.
-    pub rescued: u64,
-    /// Items that workers of other pods stole and ran.
-    pub stolen: u64,
-    /// Items that threads waiting for them ran (caller-runs joins).
-    pub waiter_runs: u64,
-    /// Wake-ups of workers whose first item afterwards was one of this queue.
-    pub wakeups: u64,
-    /// Attempts to queue that found [no room](crate::WorkqueueBuilder::max_waiting).
-    pub refused: u64,
-    /// Visits to the shared store of credits.
-    pub limit_visits: u64,
-    /// Times that a thread waited for the lock of one of the pools that it uses now, on behalf of any queue of these pools.
-    pub lock_waits: u64,
+/// Defines counters, and their sum.
+macro_rules! counters {
+    ($(#[$about:meta])* pub struct $name:ident { $($(#[$doc:meta])* pub $counter:ident: u64,)* }) => {
+        $(#[$about])*
+        pub struct $name { $($(#[$doc])* pub $counter: u64,)* }
+
+        impl $name {
+            pub(crate) fn add(&mut self, other: &$name) {
+                $(self.$counter += other.$counter;)*
+            }
+        }
+    };
+}
+
+counters! {
+    /// The counters of one queue, the kernel's and a few more: a part of a
+    /// [`QueueState`](crate::observe::QueueState).
+    ///
+    /// ```
+    /// let queue = cmwq::Workqueue::builder("io").build()?;
+    /// queue.spawn(|| ()).join()?;
+    /// let engine = cmwq::Engine::global()?;
+    /// let states = engine.queue_states();
+    /// let state = states.iter().find(|state| state.name == "io").expect("it exists");
+    /// println!("{} started, {} ended", state.stats.started, state.stats.completed);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct QueueStats {
+        /// Items started.
+        pub started: u64,
+        /// Items completed.
+        pub completed: u64,
+        /// CPU time of its items, in ns, as [accounted](crate::Engine::account_cpu_time).
+        pub cpu_ns: u64,
+        /// Items that became CPU hogs.
+        pub cpu_intensive: u64,
+        /// Times another worker took over because one of its items blocked.
+        pub cm_wakeups: u64,
+        /// Calls for the rescuer.
+        pub mayday: u64,
+        /// Items that the rescuer ran.
+        pub rescued: u64,
+        /// Items that workers of other pods stole and ran.
+        pub stolen: u64,
+        /// Items that threads waiting for them ran (caller-runs joins).
+        pub waiter_runs: u64,
+        /// Wake-ups of workers whose first item afterwards was one of this queue.
+        pub wakeups: u64,
+        /// Attempts to queue that found [no room](crate::WorkqueueBuilder::max_waiting).
+        pub refused: u64,
+        /// Visits to the shared store of credits.
+        pub limit_visits: u64,
+        /// Times that a thread waited for the lock of one of the pools that it uses now, on behalf of any queue of these pools.
+        pub lock_waits: u64,
+    }
 }
 
 impl QueueStats {
@@ -50,22 +66,6 @@ impl QueueStats {
         self.started += runs;
         self.completed += runs;
         self.waiter_runs += runs;
-    }
-
-    pub(crate) fn add(&mut self, other: &QueueStats) {
-        self.started += other.started;
-        self.completed += other.completed;
-        self.cpu_ns += other.cpu_ns;
-        self.cpu_intensive += other.cpu_intensive;
-        self.cm_wakeups += other.cm_wakeups;
-        self.mayday += other.mayday;
-        self.rescued += other.rescued;
-        self.stolen += other.stolen;
-        self.waiter_runs += other.waiter_runs;
-        self.wakeups += other.wakeups;
-        self.refused += other.refused;
-        self.limit_visits += other.limit_visits;
-        self.lock_waits += other.lock_waits;
     }
 }
 

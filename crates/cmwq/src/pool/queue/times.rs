@@ -18,7 +18,7 @@
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicU32, AtomicU64, AtomicUsize};
 use crate::sys::clock;
-use crate::trace::LatencyHistogram;
+use cmwq_trace::LatencyHistogram;
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 

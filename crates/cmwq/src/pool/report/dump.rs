@@ -3,7 +3,7 @@
 use super::snapshot::{MOST_LISTED, PwqSnapshot, RunSnapshot};
 use super::threads;
 use crate::pool::{PoolFor, PoolSnapshot, PoolState, WaitList};
-use crate::sys::symbol;
+use crate::sys::names;
 use crate::trace::on_one_line;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -166,8 +166,8 @@ fn write_funcs(f: &mut fmt::Formatter<'_>, funcs: &[usize], all: usize) -> fmt::
     for (index, same) in funcs.chunk_by(|a, b| a == b).enumerate() {
         let comma = if index == 0 { " " } else { ", " };
         match same.len() {
-            1 => write!(f, "{comma}{}", symbol::name_of(same[0]))?,
-            count => write!(f, "{comma}{count}*{}", symbol::name_of(same[0]))?,
+            1 => write!(f, "{comma}{}", names::name_of(same[0]))?,
+            count => write!(f, "{comma}{count}*{}", names::name_of(same[0]))?,
         }
     }
     if funcs.len() >= MOST_LISTED {
@@ -182,7 +182,7 @@ fn write_runs(f: &mut fmt::Formatter<'_>, runs: &[&RunSnapshot]) -> fmt::Result 
         let run = &snapshot.state;
         let comma = if index == 0 { " " } else { ", " };
         let rescuer = if run.rescuer { "(RESCUER)" } else { "" };
-        let name = symbol::name_of(run.func);
+        let name = names::name_of(run.func);
         let seconds = run.for_ns as f64 / 1e9;
         write!(f, "{comma}{}{rescuer}:{name}", run.tid)?;
         if snapshot.is_described {
@@ -192,7 +192,7 @@ fn write_runs(f: &mut fmt::Formatter<'_>, runs: &[&RunSnapshot]) -> fmt::Result 
         if !run.scheduled.is_empty() {
             f.write_str(" BEHIND IT")?;
             for func in &run.scheduled {
-                write!(f, " {}", symbol::name_of(*func))?;
+                write!(f, " {}", names::name_of(*func))?;
             }
         }
     }

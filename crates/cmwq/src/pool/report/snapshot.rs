@@ -11,7 +11,7 @@ use crate::pool::state::worker::{Busy, WorkerSlot, WorkerState};
 use crate::sys::atomic::Ordering;
 use crate::sys::clock;
 use crate::sys::map::HashMap;
-use crate::trace::LatencyHistogram;
+use cmwq_trace::LatencyHistogram;
 use std::sync::Arc;
 
 /// One pool.
@@ -86,8 +86,8 @@ impl PoolGuard<'_> {
     }
 }
 
-fn worker((id, slot): (u32, &WorkerSlot)) -> state::WorkerState {
-    state::WorkerState {
+fn worker((id, slot): (u32, &WorkerSlot)) -> state::PoolWorker {
+    state::PoolWorker {
         id,
         tid: slot.handle.tid(),
         doing: match slot.state {

@@ -52,7 +52,7 @@ pub struct PoolState {
     /// Items that are ready to run and wait for a worker.
     pub waiting: usize,
     /// All workers.
-    pub workers: Vec<WorkerState>,
+    pub workers: Vec<PoolWorker>,
     /// The items in execution, on workers, thieves and rescuers.
     pub runs: Vec<RunState>,
     /// Its counters.
@@ -72,7 +72,7 @@ pub struct PoolState {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct WorkerState {
+pub struct PoolWorker {
     /// Its number in the pool, as in its thread's name.
     pub id: u32,
     /// The kernel's id of its thread; 0: the thread has not begun.
@@ -103,7 +103,7 @@ pub struct RunState {
     pub queue: usize,
     /// The address of its function; [`function_name`](crate::observe::function_name) names it.
     pub func: usize,
-    /// Its [description](crate::set_worker_desc); otherwise the queue's name.
+    /// Its [description](crate::observe::set_worker_desc); otherwise the queue's name.
     pub description: String,
     /// How long it has run, in ns, by a clock that ticks every few milliseconds.
     pub for_ns: u64,

@@ -85,7 +85,7 @@ impl Pool {
         crate::trace::warn(&format!(
             "BH workqueue {}: {} went to sleep {slept} times; items of a BH workqueue must not block",
             queue.name(),
-            crate::sys::symbol::name_of(func),
+            crate::sys::names::name_of(func),
         ));
     }
 }

@@ -1,7 +1,7 @@
 //! Publishing: the issuer's side of a pool, without its lock.
 //!
-//! An item goes to the pool's inbox alone, or in a [chunk](crate::item::Chunks) with others. Chunks
-//! are for threads that publish without waiting for their items, into a pool that does not keep up.
+//! An item goes to the pool's inbox alone, or in a [chunk](crate::item::ChunkStore) with others.
+//! Chunks are for threads that publish without waiting for their items, into a pool that does not keep up.
 //! Such items wait in any case; what counts is that a worker takes many of them in few steps, and
 //! touches none while it holds the lock. If a thread's chunks stay nearly empty, it makes none for
 //! a while.
@@ -10,7 +10,7 @@
 use super::producer::with;
 use super::producer::{FLOODS_AFTER, Producer};
 use crate::item::closure::Small;
-use crate::item::{Chunks, Load, MOST_IN_A_CHUNK, Pending, Pushed, WithHandle};
+use crate::item::{ChunkStore, Load, MOST_IN_A_CHUNK, Pending, Pushed, WithHandle};
 use crate::pool::lock::guard::PoolGuard;
 use crate::pool::queue::pwq_chunks::PwqChunks;
 use crate::pool::state::pool::Pool;
@@ -78,7 +78,7 @@ impl Pool {
     }
 
     #[inline]
-    fn publish_at(self: &Arc<Self>, producer: &Producer, item: Pending, chunks: &Chunks) {
+    fn publish_at(self: &Arc<Self>, producer: &Producer, item: Pending, chunks: &ChunkStore) {
         let in_a_row = producer.count(self.id);
         // Taking an item out of a chunk does not check whether its last run is still in an open
         // batch, so an item for which that may be so is published alone.
@@ -144,7 +144,7 @@ impl Pool {
         self: &Arc<Self>,
         producer: &Producer,
         load: L,
-        chunks: &Chunks,
+        chunks: &ChunkStore,
     ) -> Result<(), L> {
         if !producer.is_worth_a_chunk() {
             return Err(load);

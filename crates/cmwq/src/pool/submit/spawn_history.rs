@@ -5,7 +5,8 @@
 //! publishes the item first, and the thread has to earn the caller slot again.
 //!
 //! A thread *drops its handles* if it has dropped each of the last [`EARNED`] before it called anything else. In a flood, its spawns are
-//! published as [closures with a handle](crate::item::Chunks), of which only the closure is left when that handle is dropped too.
+//! published as [closures with a handle](crate::item::ChunkStore), of which only the closure is left
+//! when that handle is dropped too.
 //!
 //! A thread may change its behaviour after it has earned a slot: if it computes between spawn and
 //! join, its items could run on other threads meanwhile. The monitor finds such an item in the

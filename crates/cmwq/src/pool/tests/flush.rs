@@ -1,8 +1,8 @@
 //! A flush of an item in a state that is rare by chance.
 
 use super::*;
-use crate::FlushError;
 use crate::sys::atomic::plain::AtomicBool;
+use crate::types::FlushError;
 use std::sync::OnceLock;
 use std::time::Duration;
 

@@ -1,10 +1,11 @@
 //! Pool workqueues that go with their last item.
 
 use super::queue;
+use crate::Work;
 use crate::pool::stubs;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicBool;
-use crate::{Work, WorkqueueAttrs};
+use crate::types::WorkqueueAttrs;
 use std::sync::Arc;
 
 /// Its pool workqueue is removed while the canceller accounts for the item.

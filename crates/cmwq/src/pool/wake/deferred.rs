@@ -26,7 +26,7 @@
 //! is the program's code. So a worker or the monitor calls it only between two items, with no lock held; never before a declared block, where the
 //! item may hold a lock that the waker takes. If deferring is forbidden while a worker enters a waker, the worker takes that one back and calls it at
 //! once: at the end of its item, since the next item of its batch may wait for the task, or in the item's call of
-//! [`wake_deferred`](crate::wake_deferred).
+//! [`wake_deferred`](crate::raw::wake_deferred).
 //!
 //! A thread that polls a handle calls the wakers that are entered: it runs tasks, and need not be woken for each of them.
 #![allow(unsafe_code)]

@@ -1,7 +1,5 @@
 //! For tools that observe a process from outside, and checks of debug builds.
 
-mod elf;
 pub(crate) mod holds;
 pub(crate) mod names;
 pub(crate) mod probe;
-pub(crate) mod symbol;

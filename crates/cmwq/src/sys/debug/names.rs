@@ -128,9 +128,15 @@ fn note_anew(func: usize, kind: &str, place: &'static Location<'static>) {
     }
 }
 
+/// The function at `address`: the type of the closure that it was made for and its place, or its
+/// [symbol](cmwq_trace::symbol_at).
+pub(crate) fn name_of(address: usize) -> String {
+    closure_at(address).unwrap_or_else(|| cmwq_trace::symbol_at(address))
+}
+
 /// The type of the closure that became the work function at `func`, and the place where it was handed over, such as
 /// `server::handle::{{closure}} (src/main.rs:42)`. `None`: it is no closure's.
-pub(super) fn name_of(func: usize) -> Option<String> {
+fn closure_at(func: usize) -> Option<String> {
     let (slot, true) = find(func)? else {
         return None;
     };
@@ -158,7 +164,7 @@ mod tests {
         let func = 0x7fff_dead_0010;
         name(&closure, func, place);
         name(&closure, func, place);
-        let text = name_of(func).expect("noted");
+        let text = closure_at(func).expect("noted");
         assert!(
             text.contains("its_place_if_there_is_one::{{closure}} (")
                 && text.ends_with(&format!("names.rs:{})", place.line())),
@@ -166,7 +172,7 @@ mod tests {
         );
         name(&closure, func, other);
         name(&closure, func, place);
-        let text = name_of(func).expect("noted");
+        let text = closure_at(func).expect("noted");
         assert!(text.ends_with("{{closure}}"), "of several places: {text}");
     }
 
@@ -177,9 +183,9 @@ mod tests {
         for n in 0..2 * REACH {
             note::<u8>(func(n), place);
         }
-        let named = (0..2 * REACH).filter(|&n| name_of(func(n)).is_some());
+        let named = (0..2 * REACH).filter(|&n| closure_at(func(n)).is_some());
         assert!(named.count() <= REACH);
-        assert!(name_of(func(0)).is_some_and(|name| name.starts_with("u8 (")));
-        assert_eq!(name_of(func(2 * REACH - 1)), None);
+        assert!(closure_at(func(0)).is_some_and(|name| name.starts_with("u8 (")));
+        assert_eq!(closure_at(func(2 * REACH - 1)), None);
     }
 }

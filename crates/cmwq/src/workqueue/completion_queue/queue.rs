@@ -27,7 +27,7 @@ use std::task::Waker;
 /// done.submit(&queue, 7, || 6 * 7)?;
 /// let mut entries = Vec::new();
 /// done.wait(1, &mut entries);
-/// for cmwq::Completed { token, result, .. } in entries {
+/// for cmwq::types::Completed { token, result, .. } in entries {
 ///     assert_eq!((token, result?), (7, 42));
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -213,7 +213,7 @@ impl<T> CompletionQueueBuilder<T> {
     }
 
     /// Limits how many items may be submitted and not drained; further ones are refused as
-    /// [full](crate::NotSubmitted::Full). The smallest limit is 1. By default there is none.
+    /// [full](crate::types::NotSubmitted::Full). The smallest limit is 1. By default there is none.
     ///
     /// ```
     /// let done = cmwq::CompletionQueue::<()>::builder().capacity(1).build()?;
@@ -266,7 +266,8 @@ pub struct Poster<T>(Arc<CompletionQueueState<T>>);
 /// Why an entry was not posted. It gives the value back.
 ///
 /// ```
-/// use cmwq::{CompletionQueue, NotPosted};
+/// use cmwq::CompletionQueue;
+/// use cmwq::types::NotPosted;
 ///
 /// let done = CompletionQueue::builder().capacity(1).build()?;
 /// done.post(1, "first")?;

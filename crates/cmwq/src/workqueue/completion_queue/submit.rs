@@ -16,7 +16,8 @@ use std::sync::Arc;
 ///
 /// ```
 /// # let queue = cmwq::Workqueue::builder("doc").build()?;
-/// use cmwq::{CompletionQueue, NotSubmitted};
+/// use cmwq::CompletionQueue;
+/// use cmwq::types::NotSubmitted;
 ///
 /// let done = CompletionQueue::builder().capacity(1).build()?;
 /// done.submit(&queue, 1, || "first")?;

@@ -21,7 +21,8 @@ use std::time::Duration;
 /// queue. It keeps the value alive all that time.
 ///
 /// ```
-/// use cmwq::{EmbeddedDelayedWork, Workqueue};
+/// use cmwq::Workqueue;
+/// use cmwq::raw::EmbeddedDelayedWork;
 /// use std::sync::Arc;
 /// use std::time::Duration;
 ///
@@ -219,15 +220,11 @@ impl Workqueue {
         delay: Duration,
     ) -> Queued {
         let item = locate(owner, item);
-        // SAFETY: `start` keeps the item alive while its timer is armed, and leaves a reference for the run.
-        let claimed = match unsafe { self.claim_delayed(item.cast::<RawWork>()) } {
-            Ok(claimed) => claimed,
-            Err(why) => return why,
-        };
         // SAFETY: the item is part of the owner's value.
         let embedded = unsafe { item.as_ref() };
-        let armed = embedded.armed(owner, &self.core, cpu, claimed);
-        armed.start(&embedded.timer, delay, false)
+        let armed = |claimed| embedded.armed(owner, &self.core, cpu, claimed);
+        // SAFETY: `armed` keeps the item alive while its timer is armed, and leaves a reference for the run.
+        unsafe { self.start_timer(item.cast(), &embedded.timer, delay, armed) }
     }
 
     /// Moves as [`mod_delayed`](Self::mod_delayed) does, with an item that is part of the value of

@@ -1,8 +1,9 @@
 //! Queueing delayed items, and moving them.
 
-use super::DelayedWork;
+use super::{Armed, DelayedWork};
 use crate::error::{Error, Refused};
 use crate::item::{Pending, RawWork};
+use crate::timer::TimerKey;
 use crate::workqueue::queue::Workqueue;
 use crate::workqueue::task::queued::{Moved, Queued};
 use std::ptr::NonNull;
@@ -43,31 +44,30 @@ impl Workqueue {
     }
 
     fn start_delayed(&self, cpu: Option<usize>, work: &DelayedWork, delay: Duration) -> Queued {
-        // SAFETY: `start` keeps the item alive while its timer is armed, and leaves a reference for the run.
-        match unsafe { self.claim_delayed(work.work.raw()) } {
-            Ok(item) => work
-                .armed(&self.core, cpu, item)
-                .start(&work.timer, delay, false),
-            Err(why) => why,
-        }
+        let armed = |item| work.armed(&self.core, cpu, item);
+        // SAFETY: `armed` keeps the item alive while its timer is armed, and leaves a reference for the run.
+        unsafe { self.start_timer(work.work.raw(), &work.timer, delay, armed) }
     }
 
-    /// Claims an item for its timer.
+    /// Queues an item of any kind when `delay` has passed. `armed` makes the content of its timer.
     ///
     /// # Safety
     /// As for [`Pending::claim`].
-    pub(in crate::workqueue) unsafe fn claim_delayed(
+    pub(super) unsafe fn start_timer(
         &self,
         item: NonNull<RawWork>,
-    ) -> Result<Pending, Queued> {
+        timer: &TimerKey,
+        delay: Duration,
+        armed: impl FnOnce(Pending) -> Armed,
+    ) -> Queued {
         // SAFETY: by the caller's promise.
         match unsafe { Pending::claim(item) } {
             Ok(item) if self.core.engine.is_inherited() => {
                 item.release();
-                Err(Queued::Refused(Refused::Forked))
+                Queued::Refused(Refused::Forked)
             }
-            Ok(item) => Ok(item),
-            Err(why_not) => Err(why_not.into()),
+            Ok(item) => armed(item).start(timer, delay, false),
+            Err(why_not) => why_not.into(),
         }
     }
 

@@ -18,7 +18,8 @@ use std::time::Duration;
 /// must not move: the timer, too, refers to the item by its address.
 ///
 /// ```
-/// use cmwq::{RawDelayedWork, RawWork, Workqueue};
+/// use cmwq::Workqueue;
+/// use cmwq::raw::{RawDelayedWork, RawWork};
 /// use std::ptr::NonNull;
 /// use std::time::Duration;
 ///
@@ -162,15 +163,11 @@ impl Workqueue {
         delay: Duration,
     ) -> Result<Queued, Error> {
         cpu.map_or(Ok(()), |cpu| self.must_have(cpu))?;
+        // SAFETY: valid by the caller's promise; the key is not used once the item may run.
+        let timer = unsafe { &(*item.as_ptr()).timer };
+        let armed = |claimed| self.armed_raw(cpu, claimed);
         // SAFETY: by the caller's promise; from the caller's own pointer, so that the function may get to the whole.
-        Ok(match unsafe { self.claim_delayed(item.cast()) } {
-            Ok(claimed) => {
-                let armed = self.armed_raw(cpu, claimed);
-                // SAFETY: valid by the caller's promise; the key is not used once the item may run.
-                armed.start(unsafe { &(*item.as_ptr()).timer }, delay, false)
-            }
-            Err(why) => why,
-        })
+        Ok(unsafe { self.start_timer(item.cast(), timer, delay, armed) })
     }
 
     /// Moves an item in memory of the caller, as [`mod_delayed`](Self::mod_delayed) and

@@ -89,7 +89,7 @@ impl FrontEnd for Queue {
         String::new()
     }
     fn check_dependency(&self, _: Option<WorkFn>) {}
-    fn pool_that_runs(&self, _: &crate::RawWork, _: u32) -> Option<u32> {
+    fn pool_that_runs(&self, _: &crate::raw::RawWork, _: u32) -> Option<u32> {
         None
     }
     fn colour_done(&self, colour: u32) {

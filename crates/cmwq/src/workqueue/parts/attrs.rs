@@ -10,7 +10,8 @@ use cmwq_topology::affinity::AffinityScope;
 /// [`Workqueue::apply_attrs`](crate::Workqueue::apply_attrs).
 ///
 /// ```
-/// use cmwq::{Workqueue, WorkqueueAttrs};
+/// use cmwq::Workqueue;
+/// use cmwq::types::WorkqueueAttrs;
 ///
 /// let queue = Workqueue::builder("io").build()?;
 /// queue.apply_attrs(WorkqueueAttrs { nice: 5, ..queue.attrs() })?;

@@ -2,14 +2,15 @@
 
 use crate::error::Error;
 use crate::pool::PoolFor;
-use crate::sys::symbol;
+use crate::sys::names;
 use crate::trace::warn_once;
 
 /// Says where and in which order a workqueue runs its items. The [builder](crate::WorkqueueBuilder)
 /// chooses it.
 ///
 /// ```
-/// use cmwq::{Workqueue, WorkqueueKind};
+/// use cmwq::Workqueue;
+/// use cmwq::types::WorkqueueKind;
 ///
 /// assert_eq!(Workqueue::builder("io").build()?.kind(), WorkqueueKind::Unbound);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -86,7 +87,7 @@ impl Deprecated {
             "{} is deprecated, use {}: {} was queued on it (said once, for all deprecated queues)",
             self.name,
             self.instead,
-            symbol::name_of(func)
+            names::name_of(func)
         );
     }
 }

@@ -13,7 +13,7 @@ thread_local! {
 /// for memory.
 ///
 /// ```
-/// let freed = cmwq::in_memory_reclaim(|| {
+/// let freed = cmwq::raw::in_memory_reclaim(|| {
 ///     // ... drop the entries of a cache ...
 ///     4096
 /// });

@@ -12,7 +12,7 @@ impl Workqueue {
     ///
     /// ```
     /// # let queue = cmwq::Workqueue::builder("doc").build()?;
-    /// use cmwq::RawWork;
+    /// use cmwq::raw::RawWork;
     /// use std::ptr::NonNull;
     ///
     /// unsafe extern "C-unwind" fn hello(_item: NonNull<RawWork>) {

@@ -303,7 +303,7 @@ impl RawWork {
     /// [group](crate::ConcurrencyGroup).
     ///
     /// An instance whose timer is armed is not seen and not queued. In that this differs from
-    /// [`RawDelayedWork::flush`](crate::RawDelayedWork::flush).
+    /// [`RawDelayedWork::flush`](crate::raw::RawDelayedWork::flush).
     ///
     /// # Errors
     /// [`FlushError::OwnItem`]; [`FlushError::InWaker`]; [`FlushError::Forked`] if, in the child of

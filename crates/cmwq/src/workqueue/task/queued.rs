@@ -13,7 +13,8 @@ use std::fmt;
 ///
 /// ```
 /// # let queue = cmwq::Workqueue::builder("doc").build()?;
-/// use cmwq::{Queued, Work};
+/// use cmwq::Work;
+/// use cmwq::types::Queued;
 ///
 /// let work = Work::new(|| println!("an event was handled"));
 /// match queue.queue(&work) {

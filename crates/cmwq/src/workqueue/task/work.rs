@@ -31,7 +31,7 @@ impl Work {
     }
 
     /// Takes the item off its queue if it has not started, and waits until the function no longer
-    /// runs: see [`RawWork::cancel_sync`](crate::RawWork::cancel_sync).
+    /// runs: see [`RawWork::cancel_sync`](crate::raw::RawWork::cancel_sync).
     ///
     /// ```
     /// # let queue = cmwq::Workqueue::builder("doc").build()?;
@@ -79,7 +79,7 @@ impl Work {
     }
 
     /// Waits for the last instance known at the call: see
-    /// [`RawWork::flush`](crate::RawWork::flush). `Ok(false)`: there was no instance.
+    /// [`RawWork::flush`](crate::raw::RawWork::flush). `Ok(false)`: there was no instance.
     ///
     /// ```
     /// # let queue = cmwq::Workqueue::builder("doc").build()?;
@@ -90,7 +90,7 @@ impl Work {
     /// ```
     ///
     /// # Errors
-    /// As [`RawWork::flush`](crate::RawWork::flush).
+    /// As [`RawWork::flush`](crate::raw::RawWork::flush).
     pub fn flush(&self) -> Result<bool, FlushError> {
         self.as_raw().flush()
     }

@@ -182,7 +182,8 @@ fn at_rest(members: Vec<Arc<Pwq>>) -> Option<Vec<AtRest>> {
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
     use super::at_rest;
-    use crate::{Engine, WorkqueueAttrs};
+    use crate::Engine;
+    use crate::types::WorkqueueAttrs;
 
     #[test]
     fn a_pool_workqueue_that_went_after_its_first_item_does_not_look_as_before() {

@@ -6,7 +6,7 @@ use crate::item::Completion;
 use crate::pool::RunState;
 use crate::sys::atomic::Ordering;
 use crate::sys::clock;
-use crate::sys::symbol::name_of;
+use crate::sys::names::name_of;
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::parts::flush::Awaited;
 use crate::workqueue::queue::Workqueue;
@@ -58,7 +58,7 @@ impl Workqueue {
     /// item, and whose waker could not queue the task again, is an error: [`FlushError::OwnItem`].
     ///
     /// ```
-    /// async fn empty(queue: &cmwq::Workqueue) -> Result<(), cmwq::FlushError> {
+    /// async fn empty(queue: &cmwq::Workqueue) -> Result<(), cmwq::types::FlushError> {
     ///     queue.drain_async().await
     /// }
     /// ```
@@ -125,7 +125,7 @@ fn unfinished(core: &WqCore, why: FlushError) -> Unfinished {
 /// Waits in a task for what was queued before: see [`Workqueue::flush_async`].
 ///
 /// ```
-/// async fn written(log: &cmwq::Workqueue) -> Result<(), cmwq::FlushError> {
+/// async fn written(log: &cmwq::Workqueue) -> Result<(), cmwq::types::FlushError> {
 ///     log.flush_async().await
 /// }
 /// ```
@@ -189,7 +189,7 @@ impl Dry {
 /// Waits in a task until the queue is empty: see [`Workqueue::drain_async`].
 ///
 /// ```
-/// async fn empty(log: &cmwq::Workqueue) -> Result<(), cmwq::FlushError> {
+/// async fn empty(log: &cmwq::Workqueue) -> Result<(), cmwq::types::FlushError> {
 ///     log.drain_async().await
 /// }
 /// ```

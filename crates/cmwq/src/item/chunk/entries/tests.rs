@@ -26,7 +26,7 @@ fn nothing() -> Small {
 
 #[test]
 fn a_thread_adds_to_its_chunk_until_that_is_full_or_taken() {
-    let chunks = Chunks::of_closures(1, 0, &OldestBatch::new(), &ChunkNumbers::default());
+    let chunks = ChunkStore::of_closures(1, 0, &OldestBatch::new(), &ChunkNumbers::default());
     let open = OpenChunk::none();
     assert!(
         !open.add_closure(chunks.serial(), &nothing()),
@@ -37,7 +37,7 @@ fn a_thread_adds_to_its_chunk_until_that_is_full_or_taken() {
         assert!(open.add_closure(chunks.serial(), &nothing()));
     }
     assert!(!open.add_closure(chunks.serial(), &nothing()), "it is full");
-    let others = Chunks::of_closures(1, 1, &OldestBatch::new(), &ChunkNumbers::default());
+    let others = ChunkStore::of_closures(1, 1, &OldestBatch::new(), &ChunkNumbers::default());
     let taken = chunks.make(&nothing(), &open);
     assert!(
         !open.add_closure(others.serial(), &nothing()),
@@ -60,7 +60,7 @@ extern "C-unwind" fn never(_: NonNull<RawWork>) {
 
 #[test]
 fn what_has_a_handle_is_a_closure_when_that_is_dropped_before_it_is_taken() {
-    let chunks = Chunks::of_closures(1, 0, &OldestBatch::new(), &ChunkNumbers::default());
+    let chunks = ChunkStore::of_closures(1, 0, &OldestBatch::new(), &ChunkNumbers::default());
     let (open, works) = (OpenChunk::none(), [(); 3].map(|()| RawWork::new(never)));
     let item = |index: usize| {
         // SAFETY: it exists until the end of the test, and is queued once.
@@ -96,7 +96,7 @@ fn what_has_a_handle_is_a_closure_when_that_is_dropped_before_it_is_taken() {
 
 #[test]
 fn chunks_that_nobody_needs_are_freed_but_for_a_few() {
-    let chunks = Chunks::of_closures(1, 0, &OldestBatch::new(), &ChunkNumbers::default());
+    let chunks = ChunkStore::of_closures(1, 0, &OldestBatch::new(), &ChunkNumbers::default());
     let spare = || chunks.spare.lock().len();
     let open = OpenChunk::none();
     let nodes: Vec<NonNull<RawWork>> = (0..20).map(|_| chunks.make(&nothing(), &open)).collect();

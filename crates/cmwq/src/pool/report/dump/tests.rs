@@ -1,7 +1,7 @@
 //! Every part of a dump, of pools that never were. Functions are numbers at which nothing is loaded.
 
 use super::*;
-use crate::pool::{PoolCounts, RunState, WorkerState};
+use crate::pool::{PoolCounts, PoolWorker, RunState};
 use crate::topology::CpuSet;
 
 fn pool(id: u32, kind: PoolFor) -> PoolSnapshot {
@@ -72,7 +72,7 @@ fn run(pwq: u32, tid: i32) -> RunSnapshot {
 
 /// A pool in every trouble, one that gets on, and one where nothing is going on.
 fn pools() -> Vec<PoolSnapshot> {
-    let worker = |id| WorkerState {
+    let worker = |id| PoolWorker {
         id,
         tid: 0,
         doing: "running",

@@ -2,13 +2,14 @@
 
 use super::*;
 use crate::item::closure::Small;
-use crate::item::{Chunks, OpenChunk, RawWork, WorkFn};
+use crate::item::{ChunkStore, OpenChunk, RawWork, WorkFn};
 use crate::pool::state::worker::{Busy, WorkerState};
 use crate::pool::stubs::{nothing, raw_items};
 use crate::pool::task::call;
 use crate::pool::tests::{claim, engine, only_pwq, pool_of, queue};
 use crate::sys::atomic::Ordering;
-use crate::{ConcurrencyGroup, Engine, WorkqueueAttrs, WorkqueueBuilder};
+use crate::types::WorkqueueAttrs;
+use crate::{ConcurrencyGroup, Engine, WorkqueueBuilder};
 use std::io::Write;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicUsize;
@@ -165,7 +166,7 @@ fn no_more_of_a_chunk_are_taken_than_may_be_active() {
     let mut hand = Hand::new(&pool);
     let mut guard = pool.lock();
     let index = only_pwq(&guard);
-    let chunks = Chunks::of_closures(pool.id, index, &pool.oldest_batch, &pool.chunk_numbers);
+    let chunks = ChunkStore::of_closures(pool.id, index, &pool.oldest_batch, &pool.chunk_numbers);
     let open = OpenChunk::none();
     let closure = || {
         let ran = ran.clone();

@@ -4,10 +4,10 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 /// An object that is mapped into this process.
-pub(super) struct Mapped {
+pub(crate) struct Mapped {
     /// Its path, and where it was mapped.
-    pub(super) path: String,
-    pub(super) base: usize,
+    pub(crate) path: String,
+    pub(crate) base: usize,
 }
 
 /// The most bytes of a table that are read.
@@ -44,7 +44,7 @@ fn section(file: &File, header: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The name of the function that begins at `address` in the object. `None`: the file is stripped, or cannot be read, or has none there.
-pub(super) fn function_at(object: &Mapped, address: usize) -> Option<String> {
+pub(crate) fn function_at(object: &Mapped, address: usize) -> Option<String> {
     let file = File::open(&object.path).ok()?;
     let header = read(&file, 0, 64)?;
     // 64 bits, little-endian: as this process.

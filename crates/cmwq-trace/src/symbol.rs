@@ -1,16 +1,9 @@
 //! The name of the code at an address.
 
-use super::elf::{self, Mapped};
-use super::names;
+use crate::elf::{self, Mapped};
 use std::ffi::{CStr, CString, c_void};
 use std::path::Path;
 use std::sync::Mutex;
-
-/// The function at `address`: the type of the [closure](names) that it was made for and its place, or its symbol, and otherwise the file and
-/// the offset in it, which `addr2line -f -e FILE OFFSET` turns into a name.
-pub(crate) fn name_of(address: usize) -> String {
-    names::name_of(address).unwrap_or_else(|| code_at(address))
-}
 
 /// The names that were looked up in files, by address.
 static FOUND: Mutex<Vec<(usize, Option<String>)>> = Mutex::new(Vec::new());
@@ -113,7 +106,16 @@ fn mapped_file(address: usize) -> Option<String> {
     line.find('/').map(|at| line[at..].to_owned())
 }
 
-fn code_at(address: usize) -> String {
+/// Returns the name of the function that begins at an address of this process: its symbol, also if
+/// its file does not export it. A C++ name is demangled. The result is the file and the offset in it
+/// (`addr2line -f -e FILE OFFSET` turns these into a name) if no symbol begins there, or a name that
+/// the Rust compiler made; and the bare address if no file is mapped there.
+///
+/// ```
+/// assert_eq!(cmwq_trace::symbol_at(libc::malloc as *const () as usize), "malloc");
+/// assert_eq!(cmwq_trace::symbol_at(1), "0x1");
+/// ```
+pub fn symbol_at(address: usize) -> String {
     let mut info = libc::Dl_info {
         dli_fname: std::ptr::null(),
         dli_fbase: std::ptr::null_mut(),
@@ -143,9 +145,9 @@ fn code_at(address: usize) -> String {
     }
 }
 
-#[cfg(all(test, not(cmwq_loom)))]
+#[cfg(test)]
 mod tests {
-    use super::{is_of_rust, name_of};
+    use super::{is_of_rust, symbol_at};
 
     #[test]
     fn names_of_rust_are_told_from_names_of_cpp() {
@@ -166,16 +168,16 @@ mod tests {
 
     #[test]
     fn an_exported_function_has_its_name_and_another_its_place() {
-        assert_eq!(name_of(libc::malloc as *const () as usize), "malloc");
-        let here = name_of(name_of as *const () as usize);
+        assert_eq!(symbol_at(libc::malloc as *const () as usize), "malloc");
+        let here = symbol_at(symbol_at as *const () as usize);
         assert!(here.contains("+0x"), "{here}");
         // As a static function of a C program: it is in the symbol table of the file alone.
         #[unsafe(no_mangle)]
         extern "C" fn cmwq_test_of_local_symbols() {}
         let local = cmwq_test_of_local_symbols as *const () as usize;
         for _ in 0..2 {
-            assert_eq!(name_of(local), "cmwq_test_of_local_symbols");
+            assert_eq!(symbol_at(local), "cmwq_test_of_local_symbols");
         }
-        assert_eq!(name_of(1), "0x1");
+        assert_eq!(symbol_at(1), "0x1");
     }
 }
