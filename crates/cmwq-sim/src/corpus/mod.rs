@@ -7,9 +7,12 @@
 //!
 //! What must hold is in `world`: as for random programs (see [`crate::explore`]), and nothing waits while no thread is able to run.
 
+mod awaiting;
+mod common;
 mod facts;
 mod ledger;
 mod program;
+mod protocols;
 mod snapshot;
 mod table;
 mod world;
@@ -17,7 +20,8 @@ mod world;
 pub use crate::explore::Scheduler;
 pub use ledger::{Entry, Ledger};
 pub use program::Program;
-pub use table::{OPERATIONS, Operation, PROTOCOLS, Subject};
+pub use protocols::PROTOCOLS;
+pub use table::{OPERATIONS, Operation, Subject};
 
 use cmwq_vm::Plan;
 use serde::{Deserialize, Serialize};
