@@ -264,20 +264,21 @@ pub const OPERATIONS: &[Operation] = &[
         let posted = poster.post(3, 0);
         posted.unwrap_or_else(|_| panic!("it has no limit, and an owner"));
     }),
-    // An item that waits is told when nothing can be posted any more.
+    // An item that waits for its own queue's entry is told when nothing can be posted any more.
     op("wait-in-item", &[OneQueue, Pool], |w| {
-        let done = CompletionQueue::new();
-        let (poster, facts) = (done.poster(), w.facts.clone());
+        let done = Arc::new(CompletionQueue::new());
+        let (poster, own, facts) = (done.poster(), done.clone(), w.facts.clone());
         let waits = move || {
-            let got = done.wait(1, &mut Vec::new());
+            let got = own.wait(1, &mut Vec::new());
             facts.expect(got == 1, || {
                 "an entry was posted, and its owner has none".into()
             });
+            0
         };
-        w.r.wq.execute(waits).expect("the queue is open");
-        poster
-            .post(4, 0)
-            .unwrap_or_else(|_| panic!("it has no limit, and an owner"));
+        let submitted = done.submit(&w.r.wq, 1, waits);
+        assert!(submitted.is_ok(), "the queue is open");
+        let posted = poster.post(4, 0);
+        posted.unwrap_or_else(|_| panic!("it has no limit, and an owner"));
     }),
     op("own-and-leave", &[OneQueue], |w| drop(w.done.clone())),
     op("submit-and-close", &[OneQueue], |w| {
