@@ -6,7 +6,7 @@ use cmwq_simulated::{Completion, Engine, Workqueue};
 use cmwq_vm::machine::{Costs, Machine};
 use cmwq_vm::{Cpus, Faults, os};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 const PODS: usize = 2;
 /// Pods take two credits at a time.
@@ -79,8 +79,12 @@ fn meets(seed: u64) {
         .unwrap_or_else(|stuck| panic!("seed {seed}: items that may be active are not: {stuck:?}"));
 }
 
+/// One machine at a time: the library's statics are those of the process.
+static ALONE: Mutex<()> = Mutex::new(());
+
 #[test]
 fn as_many_items_as_the_limit_says_may_wait_for_each_other_from_several_pods() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     (0..40).for_each(meets);
 }
 
@@ -118,13 +122,14 @@ fn order(seed: u64, limit: usize) -> Vec<usize> {
         }
         all.1.wait();
     });
-    outcome.expect("it ends");
-    let ran = ran.lock().expect("no panic");
-    ran.clone()
+    let ran = ran.lock().expect("no panic").clone();
+    outcome.unwrap_or_else(|stuck| panic!("limit {limit}, seed {seed}: {stuck:?}, ran {ran:?}"));
+    ran
 }
 
 #[test]
 fn pods_whose_items_wait_for_credits_take_turns() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     for (limit, seed) in [(1, 1), (1, 2), (2, 1), (2, 2)] {
         let ran = order(seed, limit);
         assert_eq!(ran.len(), PODS * ITEMS);

@@ -163,7 +163,10 @@ impl FlushGenerations {
         let old = state.colour;
         let next = (old + 1) % COLOURS as u32;
         let in_use = |other: &Generation| other.colour == next;
-        debug_assert!(!state.outstanding.iter().any(in_use), "a colour is free");
+        debug_assert!(
+            !state.outstanding.iter().any(in_use),
+            "colour {next} is in use"
+        );
         state.colour = next;
         state.begun += 1;
         state.outstanding.push_back(Generation {
