@@ -1,6 +1,6 @@
 //! What is counted and does not come back, and counts that are off by one.
 
-use super::{Piece, edit, line, small, weak};
+use super::{Piece, edit, line, small, under, weak, weak_in};
 
 pub(super) const PIECES: &[Piece] = &[
     line(
@@ -50,14 +50,17 @@ pub(super) const PIECES: &[Piece] = &[
             "self.limit.is_none_or(|limit| self.held < limit + u32::from(MUTANT))",
         )],
     ),
-    line(
-        "readers-of-the-parent",
-        "in a fork's child readers that were other threads still count",
-        &[edit(
-            "sys/memory/epoch.rs",
-            "                    counter.store(0, Ordering::Relaxed);",
-            "                    if !MUTANT {\n                        counter.store(0, Ordering::Relaxed);\n                    }",
-        )],
+    under(
+        "walk",
+        line(
+            "readers-of-the-parent",
+            "in a fork's child readers that were other threads still count",
+            &[edit(
+                "sys/memory/epoch.rs",
+                "                    counter.store(0, Ordering::Relaxed);",
+                "                    if !MUTANT {\n                        counter.store(0, Ordering::Relaxed);\n                    }",
+            )],
+        ),
     ),
     line(
         "last-owner-but-one",
@@ -78,9 +81,10 @@ pub(super) const PIECES: &[Piece] = &[
             "None if line.waiting.is_empty() && self.take_under_lock(!MUTANT)",
         )],
     ),
-    weak(
+    weak_in(
         "closed-relaxed",
         "a completion queue is closed without Acquire and Release",
+        "submit-and-close+submit-and-close",
         &[edit(
             "workqueue/completion_queue/posts.rs",
             "        TakenPosts::of(self.head.swap(marks_only(CLOSED), Ordering::AcqRel))",
@@ -94,6 +98,26 @@ pub(super) const PIECES: &[Piece] = &[
             "workqueue/task/counted.rs",
             "references.fetch_sub(1, Ordering::AcqRel) > 1 {",
             "references.fetch_sub(1, if MUTANT { Ordering::Relaxed } else { Ordering::AcqRel }) > 1 {",
+        )],
+    ),
+    weak_in(
+        "poster-gone-relaxed",
+        "a poster that goes does not release what it has posted",
+        "wait-in-item+cpu-limit",
+        &[edit(
+            "workqueue/completion_queue/queue.rs",
+            "        self.0.posters.fetch_sub(1, Ordering::Release);",
+            "        self.0.posters.fetch_sub(1, if MUTANT { Ordering::Relaxed } else { Ordering::Release });",
+        )],
+    ),
+    weak_in(
+        "signalled-relaxed",
+        "a poster that signals does not release what it has posted",
+        "submit-and-wait+submit-and-wait",
+        &[edit(
+            "workqueue/completion_queue/queue.rs",
+            "            self.epoch.fetch_add(1, Ordering::Release);",
+            "            self.epoch.fetch_add(1, if MUTANT { Ordering::Relaxed } else { Ordering::Release });",
         )],
     ),
 ];

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Wake, Waker};
 /// Wakes a thread of the program. No other thread of the machine sees the flag: they all share one OS thread.
 struct Wakes {
     thread: Tid,
-    called: AtomicBool,
+    called: Arc<AtomicBool>,
 }
 
 impl Wake for Wakes {
@@ -22,19 +22,20 @@ impl Wake for Wakes {
     }
 }
 
-/// Polls until the result is there, and sleeps until the waker is called.
+/// Polls until the result is there, and sleeps until a waker is called. As a task does that awaits several things, it polls more often than it is
+/// woken, each time with another waker.
 pub(super) fn awaited<F: Future + Unpin>(mut future: F) -> F::Output {
-    let wakes = Arc::new(Wakes {
-        thread: os::current(),
-        called: AtomicBool::new(false),
-    });
-    let waker = Waker::from(wakes.clone());
+    let (thread, called) = (os::current(), Arc::new(AtomicBool::new(false)));
     loop {
-        let polled = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
-        match polled {
-            Poll::Ready(result) => return result,
-            Poll::Pending => sleep_until(|| wakes.called.swap(false, Relaxed)),
+        for _ in 0..4 {
+            let called = called.clone();
+            let waker = Waker::from(Arc::new(Wakes { thread, called }));
+            let polled = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
+            if let Poll::Ready(result) = polled {
+                return result;
+            }
         }
+        sleep_until(|| called.swap(false, Relaxed));
     }
 }
 

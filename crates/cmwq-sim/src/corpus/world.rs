@@ -167,15 +167,19 @@ impl World {
 
     /// The function of a one-shot item for this queue, and its number.
     pub(super) fn shot(&self, queue: &Queue) -> (ShotId, impl FnOnce() -> u64 + Send + 'static) {
-        self.shot_of(&queue.lane)
+        self.shot_of(&queue.lane, 1)
     }
 
-    fn shot_of(&self, lane: &Arc<Lane>) -> (ShotId, impl FnOnce() -> u64 + Send + 'static) {
+    fn shot_of(
+        &self,
+        lane: &Arc<Lane>,
+        steps: usize,
+    ) -> (ShotId, impl FnOnce() -> u64 + Send + use<>) {
         let (facts, lane) = (self.facts.clone(), lane.clone());
         let id = facts.shoot(&lane);
         let run = move || {
             facts.begin(id);
-            lane.within(step);
+            lane.within(|| (0..steps).for_each(|_| step()));
             facts.end(id);
             id.0 as u64
         };
@@ -184,12 +188,12 @@ impl World {
 
     /// The same, for a queue that no other thread has.
     pub(super) fn shot_apart(&self) -> (ShotId, impl FnOnce() -> u64 + Send + 'static) {
-        self.shot_of(&self.apart)
+        self.shot_of(&self.apart, 1)
     }
 
-    /// The same, for `r` under a limit over all pools.
+    /// The same, for `r` under a limit over all pools. It takes longer, so that others may come meanwhile.
     pub(super) fn shot_limited(&self) -> (ShotId, impl FnOnce() -> u64 + Send + 'static) {
-        self.shot_of(&self.limited)
+        self.shot_of(&self.limited, 8)
     }
 
     /// What the number's item returns.
