@@ -102,3 +102,51 @@ mod tests {
         assert_eq!(Arc::strong_count(&quiet), 1);
     }
 }
+
+#[cfg(all(test, cmwq_loom))]
+mod model {
+    //! A task that polls again, with another waker, while it is completed.
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use std::sync::Arc;
+    use std::task::Wake;
+
+    /// Written by the thread that polls, read by the one that calls the waker.
+    struct Left(UnsafeCell<u32>);
+
+    // SAFETY: the cell is what the model is about.
+    unsafe impl Send for Left {}
+    // SAFETY: as above.
+    unsafe impl Sync for Left {}
+
+    impl Wake for Left {
+        fn wake(self: Arc<Self>) {
+            // SAFETY: checked by loom.
+            self.0.with(|value| assert_eq!(unsafe { *value }, 1));
+        }
+    }
+
+    #[test]
+    fn who_completes_it_sees_the_waker_of_the_last_poll() {
+        loom::model(|| {
+            let state = Arc::new(ResultState::new());
+            let completes = {
+                let state = state.clone();
+                loom::thread::spawn(move || {
+                    if state.done.complete_polled() {
+                        state.wake();
+                    }
+                })
+            };
+            for _ in 0..2 {
+                let left = Arc::new(Left(UnsafeCell::new(0)));
+                // SAFETY: checked by loom.
+                left.0.with_mut(|value| unsafe { *value = 1 });
+                if !state.register(&Waker::from(left)) {
+                    break;
+                }
+            }
+            completes.join().unwrap();
+        });
+    }
+}
