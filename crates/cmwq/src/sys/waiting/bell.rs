@@ -353,25 +353,26 @@ mod model {
             let slot = slot();
             assert!(slot.0.take());
             slot.0.open(0);
-            let readable = Arc::new(AtomicU32::new(0));
+            // The system orders reads and writes of an eventfd, as a lock does.
+            let readable = Arc::new(loom::sync::Mutex::new(false));
             let ringer = {
                 let (slot, readable) = (slot.clone(), readable.clone());
                 loom::thread::spawn(move || {
-                    slot.0.ring(|_| readable.store(1, Ordering::Release));
+                    slot.0.ring(|_| *readable.lock().unwrap() = true);
                 })
             };
             let clear = || {
                 let clears = slot.0.clear();
                 if clears {
-                    readable.store(0, Ordering::Relaxed);
+                    *readable.lock().unwrap() = false;
                 }
                 clears
             };
-            let was = readable.load(Ordering::Acquire) == 1;
+            let was = *readable.lock().unwrap();
             assert!(clear() || !was, "it was readable, and is not cleared");
             ringer.join().unwrap();
             // Who does not clear it may leave it readable for the next time.
-            let is = readable.load(Ordering::Relaxed) == 1;
+            let is = *readable.lock().unwrap();
             assert!(!is || clear(), "it is readable, and cannot be cleared");
         });
     }
