@@ -67,7 +67,7 @@ impl SlotsState {
 #[cfg(all(debug_assertions, not(any(test, cmwq_loom))))]
 impl Drop for RunningSlots {
     fn drop(&mut self) {
-        crate::pool::state::invariants::at_the_end(|| {
+        crate::sys::ends::at_the_end(|| {
             let state = self.state.lock();
             assert_eq!(
                 (state.held, state.line.len()),

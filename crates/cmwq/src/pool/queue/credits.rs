@@ -174,7 +174,7 @@ impl NodeLimit {
 #[cfg(all(debug_assertions, not(any(test, cmwq_loom))))]
 impl Drop for NodeLimit {
     fn drop(&mut self) {
-        crate::pool::state::invariants::at_the_end(|| {
+        crate::sys::ends::at_the_end(|| {
             let free = self.free.load(Ordering::Relaxed);
             assert_eq!(free, self.limit.load(Ordering::Relaxed), "free credits");
             // A shared limit that is tight counts as one that waits.

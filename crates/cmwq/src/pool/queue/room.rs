@@ -240,7 +240,7 @@ impl WaitingBound {
 #[cfg(all(debug_assertions, not(any(test, cmwq_loom))))]
 impl Drop for WaitingBound {
     fn drop(&mut self) {
-        crate::pool::state::invariants::at_the_end(|| {
+        crate::sys::ends::at_the_end(|| {
             let taken = self.taken.load(Ordering::Relaxed);
             assert_eq!(taken, 0, "units of room that are taken, and the line");
         });

@@ -1,8 +1,7 @@
 //! What holds whenever a pool's lock is free. In builds with debug assertions every release of the lock asserts it: in tests with real
 //! threads, in the simulator and in exploration. Unit tests, which set counts without workers, and models are left out.
 //!
-//! What is counted comes back: when a pool, a limit or the like goes, its counts must be what they were in the beginning
-//! ([`at_the_end`]). So a branch that forgets to count back is found by any program that takes it.
+//! When a pool goes, nothing is left of what it has counted; credits, room and slots are checked where they are counted.
 //!
 //! Transitions assert the states that they come from where they are made
 //! ([`Counts`](super::counts::Counts), `HeldCredits`, `Colours`); this file asserts what must agree
@@ -11,14 +10,6 @@
 
 use super::pool::Inner;
 use super::worker::{Busy, WorkerState};
-use crate::sys::fork;
-
-/// Calls `check` for something that goes. In a fork's child it is left out, since the parent's threads have left there what they held.
-pub(in crate::pool) fn at_the_end(check: impl FnOnce()) {
-    if !std::thread::panicking() && fork::generation() == 0 {
-        check();
-    }
-}
 
 impl Inner {
     /// The pool is settled, and its lock is about to be released.

@@ -5,7 +5,7 @@ pub(in crate::pool) mod counts;
 pub(in crate::pool) mod group;
 pub(in crate::pool) mod hogs;
 #[cfg(all(debug_assertions, not(any(test, cmwq_loom))))]
-pub(in crate::pool) mod invariants;
+mod invariants;
 pub(in crate::pool) mod member;
 pub(in crate::pool) mod pace;
 pub(in crate::pool) mod pool;

@@ -260,7 +260,7 @@ impl Drop for Pool {
         self.set_wants_thieves(false);
         let inner = self.inner.lock();
         #[cfg(all(debug_assertions, not(any(test, cmwq_loom))))]
-        super::invariants::at_the_end(|| inner.assert_that_nothing_is_left());
+        crate::sys::ends::at_the_end(|| inner.assert_that_nothing_is_left());
         let slots = inner.slots;
         drop(inner);
         self.attrs.params.slots.drop_held(slots);
