@@ -2,6 +2,7 @@
 //! build.rs. In `to`, MUTANT stands for the question whether the piece is active.
 
 mod counts;
+mod ends;
 mod items;
 mod known;
 mod limits;
@@ -155,6 +156,7 @@ pub fn all() -> impl Iterator<Item = &'static Piece> {
         orders::PIECES,
         rechecks::PIECES,
         counts::PIECES,
+        ends::PIECES,
         rates::PIECES,
     ];
     themes.into_iter().flatten()

@@ -7,9 +7,12 @@
 //!
 //! What must hold is in `world`: as for random programs (see [`crate::explore`]), and nothing waits while no thread is able to run.
 
+mod awaiting;
+mod common;
 mod facts;
 mod ledger;
 mod program;
+mod protocols;
 mod snapshot;
 mod table;
 mod world;
@@ -17,7 +20,8 @@ mod world;
 pub use crate::explore::Scheduler;
 pub use ledger::{Entry, Ledger};
 pub use program::Program;
-pub use table::{OPERATIONS, Operation, PROTOCOLS, Subject};
+pub use protocols::PROTOCOLS;
+pub use table::{OPERATIONS, Operation, Subject};
 
 use cmwq_vm::Plan;
 use serde::{Deserialize, Serialize};
@@ -29,6 +33,8 @@ use std::time::Instant;
 const LEARNING: u64 = 16;
 /// Runs of a program from which its size is known.
 const SIZING: u64 = 16;
+/// If more of the runs before the first seed fail, the first seeds will fail too, and the size is of no interest.
+const FAILURES: usize = 1;
 /// The seeds of both are none of the others'.
 const SIZING_SEEDS: u64 = 1 << 62;
 /// As many operations as the longest run so far, times this, and a run hangs.
@@ -169,23 +175,31 @@ impl Prepared {
             snapshot: snapshot.map_err(|error| format!("a process for a program: {error}"))?,
             size: Size::default(),
         };
-        prepared.learn()?;
+        let mut failures = prepared.learn()?;
         // With priorities alone, then with change points among as many steps.
         for run in 0..SIZING {
+            if failures > FAILURES {
+                break;
+            }
             let depth = if run < SIZING / 2 { 1 } else { 2 };
             let length = prepared.size.length.max(1);
             let plan = Plan::Priorities { depth, length };
             let order = Order::by(&plan, SIZING_SEEDS + run, FIRST_LENGTH * HANGS_AFTER * 4);
             let report = prepared.snapshot.run(order)?;
             prepared.size.add(&report.lengths);
+            failures += usize::from(report.failure.is_some());
         }
         Ok(prepared)
     }
 
     /// What no other thread can notice is no step from now on. Walks mix the threads most, and priorities let one be far ahead.
-    fn learn(&mut self) -> Result<(), String> {
-        let mut places = BTreeMap::new();
+    /// Returns how many runs have failed.
+    fn learn(&mut self) -> Result<usize, String> {
+        let (mut places, mut failures) = (BTreeMap::new(), 0);
         for run in 0..LEARNING {
+            if failures > FAILURES {
+                return Ok(failures);
+            }
             let plan = match run % 2 {
                 0 => Plan::Walk {
                     lengths: Vec::new(),
@@ -198,14 +212,16 @@ impl Prepared {
             let seed = SIZING_SEEDS + SIZING + run;
             let mut order = Order::by(&plan, seed, FIRST_LENGTH * HANGS_AFTER * 4);
             order.learn = 1;
-            for (place, noticed) in self.snapshot.run(order)?.places {
+            let report = self.snapshot.run(order)?;
+            failures += usize::from(report.failure.is_some());
+            for (place, noticed) in report.places {
                 *places.entry(place).or_insert(false) |= noticed;
             }
         }
         let unnoticed = places.iter().filter(|(_, noticed)| !**noticed);
         let unnoticed: Vec<usize> = unnoticed.map(|(&place, _)| place).collect();
         self.snapshot.pass_over(&unnoticed);
-        Ok(())
+        Ok(failures)
     }
 
     /// How large it is.

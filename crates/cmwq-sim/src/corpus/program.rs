@@ -173,7 +173,7 @@ impl Program {
                 }
                 None => disturb(order.seed),
             }
-            watch(facts);
+            watch(facts, &threads);
             threads.end_steps(&world);
             threads.go();
             settle(&world);
@@ -249,6 +249,11 @@ impl Threads {
         threads
     }
 
+    /// They have begun, and not all have ended.
+    fn are_in_operations(&self) -> bool {
+        self.goes.get() && self.done.get() < self.all.borrow().len()
+    }
+
     /// When they and all items have ended, nothing that comes matters.
     fn end_steps(&self, world: &Rc<World>) {
         let (own, world) = (self.clone(), Rc::downgrade(world));
@@ -306,8 +311,8 @@ fn finish(world: Rc<World>, facts: &Facts) {
 }
 
 /// Ends a run that has broken a promise, or in which nothing is done though something waits.
-fn watch(facts: &Arc<Facts>) {
-    let facts = facts.clone();
+fn watch(facts: &Arc<Facts>, threads: &Threads) {
+    let (facts, threads) = (facts.clone(), threads.clone());
     cmwq_vm::watch_standstills(move |ns| {
         if let Some(broken) = facts.broken() {
             panic!("{broken}");
@@ -315,6 +320,13 @@ fn watch(facts: &Arc<Facts>) {
         if ns > STILL_NS && facts.waits() {
             panic!(
                 "an item waits while all threads have slept for {} us",
+                ns / 1_000
+            );
+        }
+        // Its sleeps are shorter: what it waits for is over, or will not be.
+        if ns > STILL_NS && threads.are_in_operations() {
+            panic!(
+                "a thread of the program waits while all threads have slept for {} us",
                 ns / 1_000
             );
         }

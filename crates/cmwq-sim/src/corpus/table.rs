@@ -1,11 +1,15 @@
 //! The public operations. Whatever is in this table is in the corpus, with each of the others.
 
-use super::world::{Account, Extra, Queue, ShotId, World, step};
+use super::awaiting::{awaited, begun};
+use super::common::{
+    change_attrs, disabled, execute, is_refused, limit_cpus, move_d, queue_x, spawn_and_join,
+    without_a_result,
+};
+use super::world::{Extra, MANY, World, step};
 use cmwq_simulated::topology::CpuSet;
-use cmwq_simulated::types::{CpuLimit, DisableGuard, Moved, WorkqueueAttrs};
-use cmwq_simulated::{Completion, ConcurrencyGroup, DelayedWork, JoinError, JoinHandle, scope};
+use cmwq_simulated::types::{CpuLimit, WorkqueueAttrs};
+use cmwq_simulated::{Completion, CompletionQueue, ConcurrencyGroup, scope};
 use cmwq_vm::os;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -228,6 +232,15 @@ pub const OPERATIONS: &[Operation] = &[
         });
         w.facts.have_ended(&[id], "a scope");
     }),
+    op("await-handle", &[OneQueue], |w| {
+        let (id, shot) = w.shot(&w.q);
+        let handle = w.q.wq.spawn(shot);
+        w.facts.accept(id, !is_refused(w, id, &handle));
+        if let Ok(value) = awaited(handle) {
+            w.expect_value(id, value);
+            w.facts.have_ended(&[id], "an awaited handle");
+        }
+    }),
     op("submit-and-wait", &[OneQueue], |w| {
         let (id, shot) = w.shot(&w.q);
         let submitted = w.done.submit(&w.q.wq, 1, shot).is_ok();
@@ -243,6 +256,50 @@ pub const OPERATIONS: &[Operation] = &[
             .unwrap_or_else(|_| panic!("it has no limit"));
         let mut entries = Vec::new();
         while w.done.wait(1, &mut entries) == 0 {}
+    }),
+    // From another thread than an owner's, and then the poster goes.
+    op("post", &[OneQueue], |w| {
+        let poster = w.done.poster();
+        let posted = poster.post(3, 0);
+        posted.unwrap_or_else(|_| panic!("it has no limit, and an owner"));
+    }),
+    // An item that waits for its own queue's entry is told when nothing can be posted any more.
+    op("wait-in-item", &[OneQueue, Pool], |w| {
+        let done = Arc::new(CompletionQueue::new());
+        let (poster, own, facts) = (done.poster(), done.clone(), w.facts.clone());
+        let waits = move || {
+            let got = own.wait(1, &mut Vec::new());
+            facts.expect(got == 1, || {
+                "an entry was posted, and its owner has none".into()
+            });
+            0
+        };
+        let submitted = done.submit(&w.r.wq, 1, waits);
+        assert!(submitted.is_ok(), "the queue is open");
+        let posted = poster.post(4, 0);
+        posted.unwrap_or_else(|_| panic!("it has no limit, and an owner"));
+    }),
+    op("own-and-leave", &[OneQueue], |w| drop(w.done.clone())),
+    op("submit-and-close", &[OneQueue], |w| {
+        let done = CompletionQueue::new();
+        let (id, shot) = w.shot(&w.q);
+        let submitted = done.submit(&w.q.wq, 1, shot).is_ok();
+        w.facts.accept(id, submitted);
+    }),
+    op("await-flush", &[OneQueue], |w| {
+        let before = w.before_flush(&w.q);
+        awaited(w.q.wq.flush_async()).expect("not from an item");
+        w.after_flush(&before, "an awaited flush");
+    }),
+    // More generations at a time than there are colours.
+    op("many-flushes", &[OneQueue], |w| {
+        execute(w, &w.q);
+        let before = w.before_flush(&w.q);
+        let flushes: Vec<_> = (0..17).map(|_| begun(w.q.wq.flush_async())).collect();
+        for flush in flushes {
+            awaited(flush).expect("not from an item");
+        }
+        w.after_flush(&before, "the last of many flushes");
     }),
     op("flush-queue", &[OneQueue], |w| {
         let before = w.before_flush(&w.q);
@@ -283,6 +340,37 @@ pub const OPERATIONS: &[Operation] = &[
             w.group.set_max_active(2).expect("a legal limit");
             step();
             w.group.set_max_active(1).expect("a legal limit");
+        },
+    ),
+    prepared(
+        "wait-for-room",
+        &[OneQueue],
+        |w| drop(w.extra(Extra::Bounded)),
+        |w| {
+            let bounded = w.extra(Extra::Bounded);
+            for _ in 0..2 {
+                let room = bounded.wq.room().wait().expect("the queue is open");
+                let (id, shot) = w.shot(&bounded);
+                let accepted = room.execute(without_a_result(shot)).is_ok();
+                w.facts.accept(id, accepted);
+            }
+        },
+    ),
+    prepared(
+        "give-up-room",
+        &[OneQueue],
+        |w| drop(w.extra(Extra::Bounded)),
+        |w| drop(w.extra(Extra::Bounded).wq.room().wait_timeout(SHORT)),
+    ),
+    prepared(
+        "more-room",
+        &[OneQueue],
+        |w| drop(w.extra(Extra::Bounded)),
+        |w| {
+            let bounded = w.extra(Extra::Bounded);
+            bounded.wq.set_max_waiting(2).expect("it has a limit");
+            step();
+            bounded.wq.set_max_waiting(1).expect("it has a limit");
         },
     ),
     op("raise-own-group", &[Pool], |w| {
@@ -370,124 +458,26 @@ pub const OPERATIONS: &[Operation] = &[
         w.engine.thaw_workqueues();
         w.facts.frozen.fetch_sub(1, Relaxed);
     }),
-    op("cpu-limit", &[Pool], |w| {
-        let one = CpuLimit::Workers(NonZeroU32::MIN);
-        w.engine.set_cpu_limit(one).expect("not in a fork");
-        step();
-        w.engine
-            .set_cpu_limit(CpuLimit::None)
-            .expect("not in a fork");
+    prepared(
+        "cpu-limit",
+        &[Pool],
+        |w| w.limited.most.store(MANY, Relaxed),
+        |w| {
+            limit_cpus(w);
+            step();
+            w.engine
+                .set_cpu_limit(CpuLimit::None)
+                .expect("not in a fork");
+        },
+    ),
+    prepared("execute-limited", &[Pool], limit_cpus, |w| {
+        for _ in 0..2 {
+            let (id, shot) = w.shot_limited();
+            let accepted = w.r.wq.execute(without_a_result(shot)).is_ok();
+            w.facts.accept(id, accepted);
+        }
     }),
     op("dump", &[OneQueue, Pool], |w| {
         drop((w.engine.dump(), w.engine.stats()))
     }),
 ];
-
-/// Programs of the five protocols. The first of each is the smallest, for bugs of a greater depth.
-pub const PROTOCOLS: &[(&str, &[&str])] = &[
-    (
-        "publishing",
-        &[
-            "queue-raw+execute",
-            "execute+execute-beside",
-            "execute-beside+execute-beside",
-        ],
-    ),
-    (
-        "cancelling",
-        &[
-            "queue+cancel-sync",
-            "queue+disable-sync",
-            "queue-delayed+cancel-delayed-sync",
-        ],
-    ),
-    (
-        "credits",
-        &[
-            "execute+execute",
-            "execute+limits",
-            "execute-grouped+execute-grouped",
-        ],
-    ),
-    (
-        "epoch and retire",
-        &[
-            "execute+attrs-once",
-            "execute+attrs",
-            "execute-beside+attrs-beside",
-        ],
-    ),
-    (
-        "caller-runs",
-        &[
-            "join-in-a-slot+flush-beside",
-            "join-in-a-slot+join-in-a-slot",
-        ],
-    ),
-];
-
-fn queue_x(w: &World) {
-    let queue = || w.q.wq.queue(&w.x.0).is_accepted();
-    w.x.1.queue(&w.facts, queue);
-}
-
-fn move_d(w: &World, delay: Duration) {
-    let (work, account): &(DelayedWork, Arc<Account>) = &w.d;
-    match w.q.wq.mod_delayed(work, delay) {
-        Moved::Accepted => account.accept(&w.facts, true),
-        Moved::Refused { was_pending, .. } => account.was_removed(&w.facts, was_pending),
-        Moved::Pending | Moved::Disabled => {}
-    }
-}
-
-fn without_a_result(shot: impl FnOnce() -> u64) -> impl FnOnce() {
-    move || {
-        shot();
-    }
-}
-
-fn execute(w: &World, queue: &Queue) {
-    let (id, shot) = w.shot(queue);
-    let accepted = queue.wq.execute(without_a_result(shot)).is_ok();
-    w.facts.accept(id, accepted);
-}
-
-/// A handle whose closure was refused is finished at once, and nothing has run.
-fn is_refused(w: &World, id: ShotId, handle: &JoinHandle<u64>) -> bool {
-    w.facts.drains.load(Relaxed) && handle.is_finished() && !w.facts.has_begun(id)
-}
-
-/// What waits is removed.
-fn disabled(w: &World, account: &Account, disable: impl FnOnce() -> DisableGuard) -> DisableGuard {
-    account.remove(&w.facts, disable, DisableGuard::removed_pending)
-}
-
-fn spawn_and_join(w: &World, queue: &Queue) {
-    let (id, shot) = w.shot(queue);
-    let handle = queue.wq.spawn(shot);
-    let drains = w.facts.drains.load(Relaxed);
-    if !drains {
-        w.facts.accept(id, true);
-    }
-    match handle.join() {
-        Ok(value) => {
-            if drains {
-                w.facts.accept(id, true);
-            }
-            w.expect_value(id, value);
-            w.facts.have_ended(&[id], "a join");
-        }
-        Err(JoinError::Refused(_)) => w.facts.accept(id, false),
-        Err(error) => w.facts.expect(false, || format!("a join: {error:?}")),
-    }
-}
-
-fn change_attrs(queue: &Queue) {
-    let attrs = queue.wq.attrs();
-    let other = WorkqueueAttrs {
-        nice: -3,
-        ..attrs.clone()
-    };
-    queue.wq.apply_attrs(other).expect("legal attributes");
-    queue.wq.apply_attrs(attrs).expect("legal attributes");
-}

@@ -57,6 +57,7 @@ pub(super) enum Extra {
     PerCpu,
     Bh,
     Ordered,
+    Bounded,
 }
 
 pub(super) struct World {
@@ -68,6 +69,8 @@ pub(super) struct World {
     pub(super) r: Queue,
     extra: RefCell<Vec<(Extra, Arc<Queue>)>>,
     apart: Arc<Lane>,
+    /// Items of `r` while one worker may run over all pools.
+    pub(super) limited: Arc<Lane>,
     pub(super) group: ConcurrencyGroup,
     pub(super) x: (Work, Arc<Account>),
     pub(super) y: (Work, Arc<Account>),
@@ -77,9 +80,10 @@ pub(super) struct World {
 }
 
 /// As many as a lane can have.
-const MANY: usize = usize::MAX;
+pub(super) const MANY: usize = usize::MAX;
 /// The lane of queues that one thread makes and drops.
 const APART: usize = usize::MAX;
+const LIMITED: usize = usize::MAX - 1;
 
 impl World {
     pub(super) fn new(topology: Topology, facts: &Arc<Facts>) -> World {
@@ -122,6 +126,7 @@ impl World {
             r,
             extra: RefCell::default(),
             apart: Lane::new(APART, MANY, facts),
+            limited: Lane::new(LIMITED, 1, facts),
             group: ConcurrencyGroup::new("group", 1),
             x,
             y,
@@ -149,6 +154,7 @@ impl World {
             Extra::PerCpu => (wq.per_cpu().max_active(1), 2),
             Extra::Bh => (wq.bh(), 2),
             Extra::Ordered => (wq.ordered(), 1),
+            Extra::Bounded => (wq.max_active(1).max_waiting(1), 1),
         };
         let number = 2 + which as usize;
         let queue = Arc::new(Queue {
@@ -161,15 +167,19 @@ impl World {
 
     /// The function of a one-shot item for this queue, and its number.
     pub(super) fn shot(&self, queue: &Queue) -> (ShotId, impl FnOnce() -> u64 + Send + 'static) {
-        self.shot_of(&queue.lane)
+        self.shot_of(&queue.lane, 1)
     }
 
-    fn shot_of(&self, lane: &Arc<Lane>) -> (ShotId, impl FnOnce() -> u64 + Send + 'static) {
+    fn shot_of(
+        &self,
+        lane: &Arc<Lane>,
+        steps: usize,
+    ) -> (ShotId, impl FnOnce() -> u64 + Send + use<>) {
         let (facts, lane) = (self.facts.clone(), lane.clone());
         let id = facts.shoot(&lane);
         let run = move || {
             facts.begin(id);
-            lane.within(step);
+            lane.within(|| (0..steps).for_each(|_| step()));
             facts.end(id);
             id.0 as u64
         };
@@ -178,7 +188,12 @@ impl World {
 
     /// The same, for a queue that no other thread has.
     pub(super) fn shot_apart(&self) -> (ShotId, impl FnOnce() -> u64 + Send + 'static) {
-        self.shot_of(&self.apart)
+        self.shot_of(&self.apart, 1)
+    }
+
+    /// The same, for `r` under a limit over all pools. It takes longer, so that others may come meanwhile.
+    pub(super) fn shot_limited(&self) -> (ShotId, impl FnOnce() -> u64 + Send + 'static) {
+        self.shot_of(&self.limited, 8)
     }
 
     /// What the number's item returns.

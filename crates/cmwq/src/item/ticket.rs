@@ -32,6 +32,9 @@ impl OldestBatch {
     #[inline]
     pub(crate) fn set(&self, serial: u32) {
         // Release: an issuer that finds the batch of its item closed publishes the item after that.
+        // No check notices when this is Relaxed: the number is written under the pool's lock, and a
+        // worker that finds what the issuer has published takes that lock after the writer has
+        // released it. It costs nothing, so it stays.
         self.0.store(serial, Ordering::Release);
     }
 

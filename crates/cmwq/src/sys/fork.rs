@@ -55,7 +55,10 @@ pub(crate) type Held = Box<dyn FnOnce(Side)>;
 /// Takes the lock before a fork.
 type Take = fn() -> Held;
 
-static TAKE: [AtomicPtr<()>; LOCKS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; LOCKS];
+/// The locks that are entered: how each is taken, or null.
+struct Entered([AtomicPtr<()>; LOCKS]);
+
+static ENTERED: Entered = Entered::new();
 
 thread_local! {
     /// The locks that the forking thread holds, in the order in which it took them.
@@ -76,29 +79,47 @@ extern "C" fn before() {
         return;
     }
     // A thread that is ending has no `HELD` any more: then it holds nothing.
-    let _ = HELD.try_with(|place| place.replace(hold_all()));
+    let _ = HELD.try_with(|place| place.replace(ENTERED.hold_all()));
 }
 
-fn takes() -> impl Iterator<Item = Take> {
-    let entered = TAKE.iter().map(|take| take.load(Ordering::Acquire));
-    let entered = entered.filter(|take| !take.is_null());
-    // SAFETY: it was a `Take` in `hold_during_forks`; both have the size of a pointer.
-    entered.map(|take| unsafe { std::mem::transmute::<*mut (), Take>(take) })
-}
+impl Entered {
+    const fn new() -> Self {
+        Entered([const { AtomicPtr::new(std::ptr::null_mut()) }; LOCKS])
+    }
 
-/// Takes all locks that are entered, and keeps others from being entered until the fork is over.
-fn hold_all() -> Vec<Held> {
-    loop {
-        let mut held: Vec<Held> = takes().map(|take| take()).collect();
-        // Taken after all others, because a thread that holds one of those may enter another.
-        let entering = entering();
-        if takes().count() == held.len() {
-            held.push(Box::new(move |_| drop(entering)));
-            return held;
+    fn takes(&self) -> impl Iterator<Item = Take> {
+        let entered = self.0.iter().map(|take| take.load(Ordering::Acquire));
+        let entered = entered.filter(|take| !take.is_null());
+        // SAFETY: it was a `Take` in `enter`; both have the size of a pointer.
+        entered.map(|take| unsafe { std::mem::transmute::<*mut (), Take>(take) })
+    }
+
+    /// Takes all locks that are entered, and keeps others from being entered until the fork is
+    /// over.
+    fn hold_all(&self) -> Vec<Held> {
+        loop {
+            let mut held: Vec<Held> = self.takes().map(|take| take()).collect();
+            // Taken after all others, because a thread that holds one of those may enter another.
+            let entering = entering();
+            if self.takes().count() == held.len() {
+                held.push(Box::new(move |_| drop(entering)));
+                return held;
+            }
+            // A lock was entered meanwhile whose place in the order may be before these: begin
+            // again.
+            drop(entering);
+            release(held, Side::Parent);
         }
-        // A lock was entered meanwhile whose place in the order may be before these: begin again.
-        drop(entering);
-        release(held, Side::Parent);
+    }
+
+    fn enter(&self, lock: ProcessLock, take: Take) {
+        let place = &self.0[lock as usize];
+        if place.load(Ordering::Acquire).is_null() {
+            // Waits for a fork that began before the lock was entered: such a fork does not hold
+            // the lock.
+            let _entering = entering();
+            place.store(take as *mut (), Ordering::Release);
+        }
     }
 }
 
@@ -113,7 +134,7 @@ fn after(side: Side) {
     release(held, side);
 }
 
-/// Guards the entries of [`TAKE`].
+/// Guards changes of [`ENTERED`].
 static ENTERING: Mutex<()> = Mutex::new(());
 
 fn entering() -> MutexGuard<'static, ()> {
@@ -142,13 +163,7 @@ extern "C" fn in_child() {
 /// From now on forks are noticed, and the thread that forks holds this lock meanwhile. To be called before the lock is first taken.
 pub(crate) fn hold_during_forks(lock: ProcessLock, take: Take) {
     notice();
-    let place = &TAKE[lock as usize];
-    if place.load(Ordering::Acquire).is_null() {
-        // Waits for a fork that began before the lock was entered: such a fork does not hold the
-        // lock.
-        let _entering = entering();
-        place.store(take as *mut (), Ordering::Release);
-    }
+    ENTERED.enter(lock, take);
 }
 
 /// From now on forks change the [generation].
@@ -223,6 +238,27 @@ impl<T> ProcessMutex<T> {
 #[cfg(all(test, not(cmwq_loom), not(cmwq_sim), not(miri)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lock_that_is_entered_while_others_are_taken_is_held_too() {
+        static ENTERED: Entered = Entered::new();
+        static HOLDS: AtomicU32 = AtomicU32::new(0);
+        // While the last lock is taken another thread may enter one that comes before it.
+        let last: Take = || {
+            ENTERED.enter(ProcessLock::Epochs, || {
+                HOLDS.fetch_add(1, Ordering::Relaxed);
+                Box::new(|_| {
+                    HOLDS.fetch_sub(1, Ordering::Relaxed);
+                })
+            });
+            Box::new(|_| ())
+        };
+        ENTERED.enter(ProcessLock::Reports, last);
+        let held = ENTERED.hold_all();
+        assert_eq!(HOLDS.load(Ordering::Relaxed), 1, "it is held");
+        release(held, Side::Parent);
+        assert_eq!(HOLDS.load(Ordering::Relaxed), 0);
+    }
 
     #[test]
     fn a_fork_counts_once_though_two_threads_have_registered_the_handlers() {

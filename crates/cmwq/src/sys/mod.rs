@@ -36,6 +36,8 @@ mod debug;
 mod memory;
 mod waiting;
 
+#[cfg(all(debug_assertions, not(any(test, cmwq_loom))))]
+pub(crate) use debug::ends;
 pub(crate) use debug::{holds, names, probe};
 pub(crate) use memory::{blocks, cell, epoch, free_list, prefetch, stack_size};
 pub(crate) use waiting::{bell, brief_spin, park, spin};

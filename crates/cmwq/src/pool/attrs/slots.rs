@@ -63,6 +63,21 @@ impl SlotsState {
     }
 }
 
+/// Every slot comes back, and no pool stays in line.
+#[cfg(all(debug_assertions, not(any(test, cmwq_loom))))]
+impl Drop for RunningSlots {
+    fn drop(&mut self) {
+        crate::sys::ends::at_the_end(|| {
+            let state = self.state.lock();
+            assert_eq!(
+                (state.held, state.line.len()),
+                (0, 0),
+                "slots, and the line"
+            );
+        });
+    }
+}
+
 impl RunningSlots {
     fn with<R>(&self, f: impl FnOnce(&mut SlotsState) -> R) -> R {
         let mut state = self.state.lock();

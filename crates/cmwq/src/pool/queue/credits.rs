@@ -49,10 +49,9 @@ impl NodeLimit {
 
     /// A store whose credits are also those of `shared`, if there is one.
     pub(crate) fn behind(limit: i32, shared: Option<&Arc<SharedLimit>>) -> Arc<Self> {
-        let node = Arc::new(NodeLimit {
-            shared: shared.cloned(),
-            ..NodeLimit::new(limit)
-        });
+        let mut node = NodeLimit::new(limit);
+        node.shared = shared.cloned();
+        let node = Arc::new(node);
         if let Some(shared) = shared {
             shared.stand_behind(&node);
         }
@@ -161,11 +160,28 @@ impl NodeLimit {
     }
 
     pub(crate) fn one_more_waits(&self) {
-        self.waiting.fetch_add(1, Ordering::AcqRel);
+        // Relaxed: the locks under which unused credits are collected next order the count (see above).
+        self.waiting.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn one_less_waits(&self) {
-        self.waiting.fetch_sub(1, Ordering::AcqRel);
+        // Relaxed: who still sees the old count gives back credits that it could have kept.
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Every credit comes back, and whoever has waited has got one or is gone.
+#[cfg(all(debug_assertions, not(any(test, cmwq_loom))))]
+impl Drop for NodeLimit {
+    fn drop(&mut self) {
+        crate::sys::ends::at_the_end(|| {
+            let free = self.free.load(Ordering::Relaxed);
+            assert_eq!(free, self.limit.load(Ordering::Relaxed), "free credits");
+            // A shared limit that is tight counts as one that waits.
+            let most = usize::from(self.shared.is_some());
+            let waiting = self.waiting.load(Ordering::Relaxed);
+            assert!(waiting <= most, "{waiting} pool workqueues wait");
+        });
     }
 }
 

@@ -236,6 +236,17 @@ impl WaitingBound {
     }
 }
 
+/// Every unit comes back.
+#[cfg(all(debug_assertions, not(any(test, cmwq_loom))))]
+impl Drop for WaitingBound {
+    fn drop(&mut self) {
+        crate::sys::ends::at_the_end(|| {
+            let taken = self.taken.load(Ordering::Relaxed);
+            assert_eq!(taken, 0, "units of room that are taken, and the line");
+        });
+    }
+}
+
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
     use super::*;

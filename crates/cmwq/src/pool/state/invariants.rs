@@ -1,6 +1,8 @@
 //! What holds whenever a pool's lock is free. In builds with debug assertions every release of the lock asserts it: in tests with real
 //! threads, in the simulator and in exploration. Unit tests, which set counts without workers, and models are left out.
 //!
+//! When a pool goes, nothing is left of what it has counted; credits, room and slots are checked where they are counted.
+//!
 //! Transitions assert the states that they come from where they are made
 //! ([`Counts`](super::counts::Counts), `HeldCredits`, `Colours`); this file asserts what must agree
 //! between them.
@@ -17,7 +19,19 @@ impl Inner {
         }
         self.assert_that_counts_are_sums();
         self.assert_that_active_items_have_credits();
+        self.assert_that_what_waits_is_in_line();
         self.assert_that_work_is_seen_to();
+    }
+
+    /// The pool goes.
+    pub(in crate::pool) fn assert_that_nothing_is_left(&self) {
+        let items = self.waiting() + self.busy.iter().count() + self.awaited.len();
+        assert_eq!(items, 0, "items, and waits for them");
+        let threads = self.workers.len() + self.guests as usize + self.leaving as usize;
+        assert_eq!(threads, 0, "workers");
+        let others = self.pwqs.iter().count() + self.batches.len();
+        assert_eq!(others, 0, "pool workqueues, and open batches");
+        assert!(!self.holding.in_line, "it is in line for a slot");
     }
 
     /// Every worker is counted once, by its state.
@@ -53,6 +67,21 @@ impl Inner {
             self.worklist.len() <= used.sum(),
             "an item on the worklist has no credit"
         );
+    }
+
+    /// A pool workqueue with inactive items is in the line for credits, unless it is plugged. One that is in the line keeps no credit for
+    /// later: others wait too.
+    fn assert_that_what_waits_is_in_line(&self) {
+        for (_, pwq) in self.pwqs.iter() {
+            assert!(
+                pwq.inactive.is_empty() || pwq.waiting || pwq.plugged,
+                "inactive items are not in line for a credit"
+            );
+            assert!(
+                !pwq.waiting || pwq.credits.unused() == 0,
+                "a pool workqueue waits for a credit and has one"
+            );
+        }
     }
 
     /// While something waits, a worker is awake for it or on its way, or as many run as may.

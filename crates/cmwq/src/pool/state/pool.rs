@@ -258,7 +258,11 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         self.set_wants_thieves(false);
-        let slots = self.inner.lock().slots;
+        let inner = self.inner.lock();
+        #[cfg(all(debug_assertions, not(any(test, cmwq_loom))))]
+        crate::sys::ends::at_the_end(|| inner.assert_that_nothing_is_left());
+        let slots = inner.slots;
+        drop(inner);
         self.attrs.params.slots.drop_held(slots);
         // The next pool that gets this number must not find any.
         drop(self.pending_wakeups.forbid(self.id));

@@ -89,7 +89,9 @@ impl Inner {
                     left -= 1;
                 }
             }
-            if left > 0 || active == 0 {
+            // What was cancelled while it was inactive has left no credit, since a pool workqueue
+            // with inactive items has no unused one.
+            if left > 0 {
                 ended.credits_freed = pwq.give_back_unused();
             }
         }

@@ -309,10 +309,7 @@ impl<T> CompletionQueueState<T> {
             Ok(()) => Ok(()),
             Err(Completed {
                 result: Ok(value), ..
-            }) => {
-                self.release(1);
-                Err(NotPosted::Closed(value))
-            }
+            }) => Err(NotPosted::Closed(value)),
             Err(_) => unreachable!("a value was posted"),
         }
     }

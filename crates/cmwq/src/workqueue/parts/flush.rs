@@ -74,6 +74,13 @@ struct Generation {
     busy: usize,
 }
 
+impl FlushState {
+    /// Whether a generation may begin. The colour that is current then is that of no outstanding one.
+    fn has_free_colour(&self) -> bool {
+        self.outstanding.len() < COLOURS - 1
+    }
+}
+
 impl FlushGenerations {
     /// Calls `f` with the current colour. No generation begins meanwhile.
     pub(crate) fn with_colour<R>(&self, f: impl FnOnce(u32) -> R) -> R {
@@ -88,7 +95,7 @@ impl FlushGenerations {
         let mut state = self.state.lock();
         // The first generation that begins after this point covers this caller.
         let mine = state.begun;
-        while state.begun == mine && state.outstanding.len() == COLOURS - 1 {
+        while state.begun == mine && !state.has_free_colour() {
             state = self.changed.wait(state);
         }
         if state.begun == mine {
@@ -125,7 +132,7 @@ impl FlushGenerations {
         let mut waker = Some(Foreign::new(waker.clone()));
         let mut state = self.state.lock();
         let mine = *awaited.mine.get_or_insert(state.begun);
-        if state.begun == mine && state.outstanding.len() < COLOURS - 1 {
+        if state.begun == mine && state.has_free_colour() {
             self.begin(&mut state, members());
         }
         let complete = state.complete > mine;
@@ -155,6 +162,11 @@ impl FlushGenerations {
     fn begin(&self, state: &mut FlushState, members: Vec<Arc<Pwq>>) {
         let old = state.colour;
         let next = (old + 1) % COLOURS as u32;
+        let in_use = |other: &Generation| other.colour == next;
+        debug_assert!(
+            !state.outstanding.iter().any(in_use),
+            "colour {next} is in use"
+        );
         state.colour = next;
         state.begun += 1;
         state.outstanding.push_back(Generation {

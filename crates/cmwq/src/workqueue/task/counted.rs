@@ -2,6 +2,7 @@
 
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::blocks;
+use crate::sys::cell::Watched;
 use std::alloc::Layout;
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -78,10 +79,13 @@ impl<T: RefCounted + ?Sized> Drop for Reference<T> {
         // Release: all use of the value comes before its end. Acquire: its end comes after all use
         // by other threads. A sole reference need not be counted down, since no other thread can
         // make another one.
+        let watched = Watched::new(self.0.as_ptr().cast::<()>(), self.0.as_ptr().cast::<()>());
+        watched.is_used();
         let references = self.references();
         if references.load(Ordering::Acquire) > 1 && references.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;
         }
+        watched.is_over();
         // SAFETY: this was the last reference.
         unsafe {
             let _memory = Memory(self.0.cast(), Layout::for_value(self.0.as_ref()));

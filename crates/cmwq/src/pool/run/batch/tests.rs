@@ -206,10 +206,13 @@ fn a_waiter_gets_its_item_out_of_an_open_batch() {
     accept(&mut guard, &items[..3]);
     let (next, taken) = hand.take(&mut guard);
     accept(&mut guard, &items[3..]);
+    // The monitor would close the batch at its next tick.
+    guard.watched = true;
     drop(guard);
     assert_eq!(taken, 3);
     let ran = [3, 1, 0].map(|at| pool.run_only(&items[at], None));
     hand.run(next);
+    pool.lock().watched = false;
     wq.flush().expect("not from an item");
     assert_eq!(ran, [true, true, false], "the worker has begun the first");
     assert_eq!(wq.counts(), (4, 4));
