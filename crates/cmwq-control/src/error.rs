@@ -28,6 +28,7 @@ const NUMBERS: [(&str, i32); 14] = [
     ("EINVAL", libc::EINVAL),
     ("EIO", libc::EIO),
     ("EMSGSIZE", libc::EMSGSIZE),
+    ("ENODEV", libc::ENODEV),
     ("ENOENT", libc::ENOENT),
     ("ENOSYS", libc::ENOSYS),
     ("EOVERFLOW", libc::EOVERFLOW),
