@@ -19,7 +19,7 @@ pub struct ControlError {
 }
 
 /// The names that are used, with their numbers.
-const NUMBERS: [(&str, i32); 14] = [
+const NUMBERS: [(&str, i32); 15] = [
     ("EACCES", libc::EACCES),
     ("EAGAIN", libc::EAGAIN),
     ("EBADMSG", libc::EBADMSG),
