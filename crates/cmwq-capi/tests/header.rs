@@ -72,7 +72,7 @@ fn every_declared_function_has_a_man_page_without_a_warning() {
             let part = link.strip_prefix(".so man3/").expect(&link).trim_end();
             let part = part.strip_suffix(".3").expect(part).to_owned();
             let text = page(&part);
-            // Its name at the top, its prototype in the synopsis and before its description.
+            // Its prototype in the synopsis, its name before its description.
             assert!(
                 text.matches(&format!("{function}(")).count() >= 2,
                 "{function}: {text}"
@@ -80,6 +80,10 @@ fn every_declared_function_has_a_man_page_without_a_warning() {
             let (_, names) = text.split_once(".SH NAME\n").expect("its names");
             let (names, _) = names.split_once("\n").expect("a line");
             assert!(names.contains(function.as_str()), "{names}");
+            // What is bold has a line of a terminal for itself: broken, it could not be read.
+            let heads = text.lines().filter_map(|line| line.strip_prefix(".B "));
+            let broken: Vec<&str> = heads.filter(|head| head.len() > 72).collect();
+            assert!(broken.is_empty(), "{part}: {broken:?}");
             parts.insert(part);
         }
     }
