@@ -260,8 +260,8 @@ public:
 		return detail::said(call, "cmwq_enable_and_queue_work");
 	}
 	/*
-	 * Queues `item` when `delay` has passed, and about a millisecond later at most; pending: its
-	 * timer was armed, or it was queued. ESHUTDOWN: the workqueue is being drained.
+	 * Queues `item` when `delay` has passed, and about a millisecond later at most. pending:
+	 * its timer was armed, or it was queued. ESHUTDOWN: the workqueue is being drained.
 	 */
 	queued queue_after(std::chrono::nanoseconds delay, delayed_work &item)
 	{

@@ -85,7 +85,7 @@ public:
 		}
 		return *this;
 	}
-	/* The last owner's drops what was not drained; items that were submitted run all the same. */
+	/* The last owner's drops what was not drained; what was submitted runs all the same. */
 	~completion_queue() { cmwq_cq_destroy(cq_); }
 
 	/* Another owner of the same queue, for another thread. */
