@@ -33,9 +33,9 @@ fn a_process_without_a_workqueue_is_not_answered_with_silence() {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
     let mut process = process.spawn().expect("it starts");
-    let lines = BufReader::new(process.stdout.take().expect("piped")).lines();
+    let mut lines = BufReader::new(process.stdout.take().expect("piped")).lines();
     let is_ready = |line: std::io::Result<String>| line.expect("UTF-8") == "serves";
-    assert!(lines.map(is_ready).any(|ready| ready), "it never serves");
+    assert!(lines.by_ref().any(is_ready), "it never serves");
     let pid = process.id().to_string();
     let command = |args: &[&str]| {
         let mut command = cmwq(args);
@@ -71,5 +71,6 @@ fn a_process_without_a_workqueue_is_not_answered_with_silence() {
         assert!(line.contains("has made no workqueue yet"), "{line}");
     }
     drop(process.stdin.take());
+    assert!(lines.all(|line| line.is_ok()));
     assert!(process.wait().expect("it ends").success());
 }
