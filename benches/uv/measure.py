@@ -43,7 +43,8 @@ def run(way, command, folder):
     (folder / "resolved.txt").unlink(missing_ok=True)
     shutil.rmtree(folder / "installed", ignore_errors=True)
     program, threads = WAYS[way]
-    fixed = {"UV_CACHE_DIR": str(folder / "cache"), "UV_NO_PROGRESS": "1", "UV_NO_CONFIG": "1"}
+    fixed = {"UV_CACHE_DIR": str(folder / "cache"), "UV_NO_PROGRESS": "1"}
+    fixed["UV_CONFIG_FILE"] = str(HERE / "uv.toml")
     if threads:
         fixed["UV_CONCURRENT_CACHE_READS"] = threads
     words = [str(word) for word in (folder / program, *command)]
