@@ -14,19 +14,22 @@ const LOOKED_AT: usize = 8;
 
 impl PoolGuard<'_> {
     /// Picks the worker to be woken: the most recently idle one that has slept on a CPU which is
-    /// free now, or else the most recently idle one (as in the kernel, since its memory is still in
-    /// a cache). Returns `false` if no worker is idle.
+    /// free now ([`Occupied::is_close`] comes first, then [`Occupied::fits`]), or else the most
+    /// recently idle one (as in the kernel, since its memory is still in a cache). Returns `false`
+    /// if no worker is idle.
+    ///
+    /// [`Occupied::is_close`]: crate::pool::wake::placement::Occupied::is_close
+    /// [`Occupied::fits`]: crate::pool::wake::placement::Occupied::fits
     pub(in crate::pool) fn wake_idle(&mut self) -> bool {
         let Some(last) = self.idle().len().checked_sub(1) else {
             return false;
         };
         let here = cpu::current();
-        let fits = |&at: &usize| {
-            let worker = &self.workers[self.idle()[at]];
-            self.occupied.fits(&worker.place, here)
-        };
-        let few = (last + 1).saturating_sub(LOOKED_AT)..=last;
-        let chosen = few.rev().find(fits).unwrap_or(last);
+        let place = |at: usize| &self.workers[self.idle()[at]].place;
+        let few = || ((last + 1).saturating_sub(LOOKED_AT)..=last).rev();
+        let close = few().find(|&at| self.occupied.is_close(place(at), here));
+        let chosen = close.or_else(|| few().find(|&at| self.occupied.fits(place(at), here)));
+        let chosen = chosen.unwrap_or(last);
         self.wake_at(chosen);
         true
     }

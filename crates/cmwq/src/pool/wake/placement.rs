@@ -7,11 +7,13 @@
 //! ever, and a woken worker preempts the thread that is still queueing.
 //!
 //! So the pool knows where its awake threads are, and where its sleeping workers have slept. Of
-//! these a waker picks one that has slept on a free CPU ([`Occupied::fits`]). If there is none, the
-//! pick is a trial: if the system has put the worker on a used CPU though another was free, then
-//! for the next [`BOUND_AFTER`] such wake-ups the waker binds the worker to a free CPU first, and
-//! the worker binds itself to the whole pod again as soon as it is awake. After that the worker has
-//! slept on another CPU, so few wake-ups need the binding.
+//! these a waker picks one that has slept on a free CPU ([`Occupied::fits`]). If workers are woken
+//! for little, one that has slept on the waker's own CPU comes first ([`Occupied::is_close`]).
+//!
+//! If no worker fits, the pick is a trial: if the system has put the worker on a used CPU though
+//! another was free, then for the next [`BOUND_AFTER`] such wake-ups the waker binds the worker to
+//! a free CPU first, and the worker binds itself to the whole pod again as soon as it is awake.
+//! After that the worker has slept on another CPU, so few wake-ups need the binding.
 //!
 //! If more than half of the CPUs of a pod have an awake thread, the pool leaves the choice to the
 //! system, since the other CPUs may have issuers, which the pool does not know. The exception is a
@@ -27,8 +29,8 @@ use crate::topology::CpuSet;
 const BOUND_AFTER: u16 = 4096;
 
 /// If workers on average compute for less than this between a wake-up and their next sleep,
-/// wake-ups are *brief*. Then workers are woken where the system puts them: the waker usually goes
-/// to sleep soon, and its CPU is awake already.
+/// wake-ups are *brief*. Then workers are woken where the system puts them, and one that has slept
+/// on its waker's CPU is picked first ([`Occupied::is_close`]).
 const BRIEF_NS: u32 = 60_000;
 /// One wake-up counts for at most this long in the average.
 const LONG_NS: u32 = 16 * BRIEF_NS;
@@ -145,6 +147,13 @@ impl Occupied {
         place
             .cpu
             .is_some_and(|cpu| Some(cpu) != waker && self.is_free(cpu))
+    }
+
+    /// Whether a worker that slept at `place` is best woken there because it is the CPU of its
+    /// waker: wake-ups are brief, and the waker is no thread of the pool. It usually goes to sleep
+    /// soon, for example because it waits for what it has queued, and its CPU is awake already.
+    pub(in crate::pool) fn is_close(&self, place: &Place, waker: Option<usize>) -> bool {
+        self.is_brief() && place.cpu == waker && waker.is_some_and(|cpu| self.is_free(cpu))
     }
 
     /// Called when a thread on the CPU `waker` has picked a worker. Returns the CPU to which the
@@ -275,6 +284,20 @@ mod tests {
         // A CPU outside the pod is nobody's concern.
         let mut outside = awake(&mut occupied, 7);
         occupied.leave(&mut outside);
+    }
+
+    #[test]
+    fn a_worker_is_close_on_its_wakers_cpu_while_wake_ups_are_brief() {
+        let (_, mut occupied) = pod(2);
+        let sleeper = asleep(&mut occupied, 0);
+        assert!(!occupied.is_close(&sleeper, Some(0)), "long wake-ups");
+        assert!((0..64).any(|_| occupied.note_wake_up(5_000)));
+        assert!(occupied.is_close(&sleeper, Some(0)));
+        assert!(!occupied.is_close(&sleeper, Some(1)));
+        assert!(!occupied.is_close(&Place::default(), None));
+        // A worker that wakes another one will run an item on its CPU.
+        let _waker = awake(&mut occupied, 0);
+        assert!(!occupied.is_close(&sleeper, Some(0)));
     }
 
     /// On a system that looks for an idle CPU.
