@@ -4,7 +4,7 @@
  *
  * A workqueue is a name, a limit and some attributes; it owns no threads. Work items that are
  * queued on it run on worker pools that all workqueues of equal attributes share. Link with -lcmwq
- * (pkg-config cmwq). <linux/workqueue.h>, installed beside this file, has the same under the
+ * (pkg-config cmwq). <linux/workqueue.h>, which is installed with it, has the same under the
  * kernel's names.
  *
  * OWNERSHIP. A work item is the caller's memory: embedded in a structure, static, on the heap or on

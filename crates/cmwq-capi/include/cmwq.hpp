@@ -11,6 +11,10 @@
  *		sort(right);
  *	});
  *
+ * Beside these: cmwq::work and cmwq::delayed_work for items that are queued again and again,
+ * cmwq::completion and cmwq::completion_queue for results, cmwq::group and cmwq::threads for what
+ * workqueues share. Functions of cmwq.h that need no C++ are called as they are.
+ *
  * THREADS. Every function may be called from any thread, also from work items. ERRORS are thrown as
  * std::system_error, with the error numbers of cmwq.h. EXCEPTIONS of a submitted function come out
  * of its future, those of an item of a scope out of scope(); one that leaves a function of
@@ -48,226 +52,12 @@ class workqueue;
 /* As a timeout: as long as it takes. */
 inline constexpr std::chrono::nanoseconds forever = std::chrono::nanoseconds::max();
 
-namespace detail {
+} // namespace cmwq
 
-inline std::uint64_t nanoseconds(std::chrono::nanoseconds timeout)
-{
-	if (timeout == forever)
-		return UINT64_MAX;
-	return timeout.count() < 0 ? 0 : static_cast<std::uint64_t>(timeout.count());
-}
+/* What workqueues queue. */
+#include "cmwq_items.hpp"
 
-[[noreturn]] inline void fail(int error, const char *what)
-{
-	throw std::system_error(error, std::generic_category(), what);
-}
-
-/* Zero or more is what it says; below it is a negative error number. */
-inline int checked(int result, const char *what)
-{
-	if (result < 0)
-		fail(-result, what);
-	return result;
-}
-
-/* Queues an item that no other thread has. */
-inline void queue_new(cmwq_workqueue *wq, cmwq_work *work)
-{
-	int fate = checked(cmwq_try_queue_work(wq, work), "cmwq: queueing");
-
-	if (fate != CMWQ_QUEUED_ACCEPTED)
-		fail(ESHUTDOWN, "cmwq: the workqueue is being drained or destroyed");
-}
-
-/* An item that is freed by its own run. */
-template <typename F> struct one_shot final : cmwq_work {
-	F func;
-
-	template <typename G> explicit one_shot(G &&g) : cmwq_work(), func(std::forward<G>(g))
-	{
-		cmwq_init_work(this, run);
-	}
-
-	/* noexcept: an exception must not reach the library. */
-	static void run(cmwq_work *work) noexcept
-	{
-		/*
-		 * Freed when it has returned, not before: an item that it makes could come to lie
-		 * here, and would count as this one, which still runs.
-		 */
-		std::unique_ptr<one_shot> self(static_cast<one_shot *>(work));
-
-		self->func();
-	}
-};
-
-/* Ways to queue an item: at once, and when there is room. */
-struct now {
-	cmwq_workqueue *wq;
-
-	int operator()(cmwq_work *work) const { return cmwq_try_queue_work(wq, work); }
-};
-struct within {
-	cmwq_workqueue *wq;
-	std::chrono::nanoseconds timeout;
-
-	int operator()(cmwq_work *work) const
-	{
-		return cmwq_queue_work_wait_ns(wq, work, nanoseconds(timeout));
-	}
-};
-
-/* Has `queue(item)` queue an item that calls `func`. false: there is no room for it. */
-template <typename F, typename Q> bool offer_one_shot(Q &&queue, F &&func)
-{
-	auto item = std::make_unique<one_shot<std::decay_t<F>>>(std::forward<F>(func));
-	int fate = queue(item.get());
-
-	if (fate == -ENOBUFS || fate == -ETIMEDOUT)
-		return false;
-	if (checked(fate, "cmwq: queueing") != CMWQ_QUEUED_ACCEPTED)
-		fail(ESHUTDOWN, "cmwq: the workqueue is being drained or destroyed");
-	/* The run frees it. Nothing was freed yet in any other way, and nothing below throws. */
-	(void)item.release();
-	return true;
-}
-
-inline void must_have_room(bool has_room)
-{
-	if (!has_room)
-		fail(ENOBUFS, "cmwq: as many items wait as max_waiting allows");
-}
-
-/* Whether `F` can be called with copies of `Args`. */
-template <typename F, typename... Args>
-inline constexpr bool calls = std::is_invocable_v<std::decay_t<F>, std::decay_t<Args>...>;
-
-/* `func`, which an item is to call without arguments. One that wants some is one error. */
-template <typename F> decltype(auto) callable(F &&func) noexcept
-{
-	constexpr bool fits = std::is_invocable_v<std::decay_t<F> &>;
-
-	static_assert(fits, "cmwq: an item calls its function without arguments, and this one "
-			    "wants some, or is no function; pass a lambda that has them, or "
-			    "submit(function, arguments...)");
-	if constexpr (fits)
-		return std::forward<F>(func);
-	else
-		return [] {};
-}
-
-/* Fulfils `promise` with what `func` returns or throws. */
-template <typename R, typename F> void fulfil(std::promise<R> &promise, F &&func) noexcept
-{
-	try {
-		if constexpr (std::is_void_v<R>) {
-			std::forward<F>(func)();
-			promise.set_value();
-		} else {
-			promise.set_value(std::forward<F>(func)());
-		}
-	} catch (...) {
-		promise.set_exception(std::current_exception());
-	}
-}
-
-/* Calls `func(args...)` for a future. A type of its own, so that tools show `F`. */
-template <typename R, typename F, typename... Args> struct promised {
-	std::promise<R> promise;
-	F func;
-	std::tuple<Args...> args;
-
-	void operator()()
-	{
-		fulfil<R>(promise, [&]() -> R {
-			return std::apply(std::move(func), std::move(args));
-		});
-	}
-};
-
-} // namespace detail
-
-/*
- * A reusable work item: queued again and again without an allocation, and never running beside
- * itself. Stays where it is. Its destructor removes a pending instance and waits for a running one,
- * so it must not be destroyed by its own function.
- */
-class work {
-public:
-	template <typename F, typename = std::enable_if_t<!std::is_same_v<std::decay_t<F>, work>>>
-	explicit work(F &&func) : func_(detail::callable(std::forward<F>(func)))
-	{
-		cmwq_init_work(&item_, run<std::decay_t<F>>);
-		item_.self = this;
-	}
-	work(const work &) = delete;
-	work &operator=(const work &) = delete;
-	~work() { cmwq_disable_work_sync(&item_); }
-
-	/* Waits until what was pending or running has run. false: there was nothing. */
-	bool flush() { return cmwq_flush_work(&item_); }
-	/*
-	 * The same, for `timeout` at most. false: it has not ended by then. EDEADLK: it cannot end
-	 * before the calling item does.
-	 */
-	[[nodiscard]] bool flush_for(std::chrono::nanoseconds timeout)
-	{
-		int ended = cmwq_flush_work_timeout_ns(&item_, detail::nanoseconds(timeout));
-
-		if (ended == -ETIMEDOUT)
-			return false;
-		detail::checked(ended, "cmwq_flush_work_timeout_ns");
-		return true;
-	}
-	/* Removes a pending instance. true: there was one. */
-	bool cancel() { return cmwq_cancel_work(&item_); }
-	/* The same, and waits for a running one. */
-	bool cancel_sync() { return cmwq_cancel_work_sync(&item_); }
-	/*
-	 * Removes a pending instance, and refuses others until enable() was called as often. true:
-	 * there was one.
-	 */
-	bool disable() { return cmwq_disable_work(&item_); }
-	/* The same, and waits for a running one. */
-	bool disable_sync() { return cmwq_disable_work_sync(&item_); }
-	/* true: it may be queued again. */
-	bool enable() { return cmwq_enable_work(&item_); }
-	/* A hint. */
-	bool pending() const { return cmwq_work_pending(&item_); }
-	cmwq_work *native_handle() { return &item_; }
-
-private:
-	struct item : cmwq_work {
-		work *self = nullptr;
-	};
-
-	/* A function for each type, so that tools show `F`. */
-	template <typename F> static void run(cmwq_work *item) noexcept
-	{
-		static_cast<struct item *>(item)->self->func_();
-	}
-
-	struct item item_ = {};
-	std::function<void()> func_;
-};
-
-/* What became of an item that was to be queued. */
-enum class queued {
-	/* One new instance was accepted and will run. */
-	accepted,
-	/* It was pending already: that run will see what the caller did before. */
-	pending,
-	/*
-	 * It is disabled, or being cancelled by cancel_sync() or its destructor: nothing will run
-	 * for this call.
-	 */
-	disabled,
-	/*
-	 * As many items wait as max_waiting allows: nothing will run for this call. From
-	 * try_queue() and queue_within() only; queue() throws ENOBUFS.
-	 */
-	full
-};
+namespace cmwq {
 
 /* What can be said of a workqueue: see workqueue::with(). */
 struct options {
@@ -279,9 +69,9 @@ struct options {
 	std::size_t max_waiting = 0;
 	/* The items run one at a time, in order. `flags` are 0 then, or some that go with it. */
 	bool ordered = false;
-	/* A limit that it shares with others: cmwq_alloc_group(). */
+	/* A limit that it shares with others: cmwq::group. */
 	cmwq_group *group = nullptr;
-	/* Threads of its own: cmwq_alloc_threads(). */
+	/* Threads of its own: cmwq::threads. */
 	const cmwq_threads *threads = nullptr;
 };
 
@@ -321,8 +111,21 @@ public:
 			detail::fail(errno, "cmwq_alloc_workqueue_with");
 		return workqueue(wq, name);
 	}
+	/* One that every process has; the destructor leaves it alone. It has no name here. */
+	static workqueue system(cmwq_system which = CMWQ_SYSTEM_DFL)
+	{
+		cmwq_workqueue *wq = cmwq_system_workqueue(which);
+
+		if (!wq)
+			detail::fail(errno, "cmwq_system_workqueue");
+		workqueue made(wq, {});
+
+		made.is_owned_ = false;
+		return made;
+	}
 	workqueue(workqueue &&other) noexcept
-	    : wq_(std::exchange(other.wq_, nullptr)), name_(std::move(other.name_))
+	    : wq_(std::exchange(other.wq_, nullptr)), name_(std::move(other.name_)),
+	      is_owned_(other.is_owned_)
 	{
 	}
 	workqueue &operator=(workqueue &&other) noexcept
@@ -331,6 +134,7 @@ public:
 			reset();
 			wq_ = std::exchange(other.wq_, nullptr);
 			name_ = std::move(other.name_);
+			is_owned_ = other.is_owned_;
 		}
 		return *this;
 	}
@@ -411,6 +215,104 @@ public:
 		return queue_by(detail::within{wq_, timeout}, work);
 	}
 	/*
+	 * Queues `work` from `cpu`, or from a CPU of NUMA node `node`. false: it was pending
+	 * already, or is disabled. true also if the workqueue is being drained, and drops it.
+	 */
+	bool queue_on(int cpu, cmwq::work &work)
+	{
+		auto call = [&] { return cmwq_queue_work_on(cpu, wq_, work.native_handle()); };
+
+		return detail::said(call, "cmwq_queue_work_on");
+	}
+	bool queue_node(int node, cmwq::work &work)
+	{
+		auto call = [&] { return cmwq_queue_work_node(node, wq_, work.native_handle()); };
+
+		return detail::said(call, "cmwq_queue_work_node");
+	}
+	/*
+	 * Queues the items from `first` to `last`, which point to pointers to cmwq::work, in this
+	 * order; for up to 128 at a time one publish is paid for. Returns how many were accepted.
+	 */
+	template <typename It> std::size_t queue_batch(It first, It last)
+	{
+		return queue_batch_by(first, last, [&](cmwq_work **works, std::size_t n) {
+			return cmwq_queue_work_batch(wq_, works, n);
+		});
+	}
+	/* The same, and writes the fate of each, a cmwq::queued, to `fates`. */
+	template <typename It, typename Out> std::size_t queue_batch(It first, It last, Out fates)
+	{
+		return queue_batch_by(first, last, [&](cmwq_work **works, std::size_t n) {
+			int said[batch];
+			std::size_t accepted = cmwq_queue_work_batch_fates(wq_, works, n, said);
+
+			for (std::size_t i = 0; i < n; i++)
+				*fates++ = batch_fate(said[i]);
+			return accepted;
+		});
+	}
+	/* Enables `work`, and queues it if that made it possible. true: it was queued. */
+	bool enable_and_queue(cmwq::work &work)
+	{
+		auto call = [&] { return cmwq_enable_and_queue_work(wq_, work.native_handle()); };
+
+		return detail::said(call, "cmwq_enable_and_queue_work");
+	}
+	/*
+	 * Queues `item` when `delay` has passed, and about a millisecond later at most. pending:
+	 * its timer was armed, or it was queued. ESHUTDOWN: the workqueue is being drained.
+	 */
+	queued queue_after(std::chrono::nanoseconds delay, delayed_work &item)
+	{
+		return fate(cmwq_try_queue_delayed_work_ns(wq_, item.native_handle(),
+							   detail::nanoseconds(delay)));
+	}
+	/* The same, from `cpu`. false: it was pending already, or is disabled. */
+	bool queue_after_on(int cpu, std::chrono::nanoseconds delay, delayed_work &item)
+	{
+		auto call = [&] {
+			return cmwq_queue_delayed_work_on_ns(cpu, wq_, item.native_handle(),
+							     detail::nanoseconds(delay));
+		};
+
+		return detail::said(call, "cmwq_queue_delayed_work_on_ns");
+	}
+	/*
+	 * Queues `item` when `delay` has passed from now, wherever it is. moved: it was pending,
+	 * and that instance was moved. ESHUTDOWN: the workqueue is being drained; an instance that
+	 * was pending is lost.
+	 */
+	queued requeue_after(std::chrono::nanoseconds delay, delayed_work &item)
+	{
+		return fate(cmwq_try_mod_delayed_work_ns(wq_, item.native_handle(),
+							 detail::nanoseconds(delay)));
+	}
+	/* The same, from `cpu`. true: it was pending. */
+	bool requeue_after_on(int cpu, std::chrono::nanoseconds delay, delayed_work &item)
+	{
+		auto call = [&] {
+			return cmwq_mod_delayed_work_on_ns(cpu, wq_, item.native_handle(),
+							   detail::nanoseconds(delay));
+		};
+
+		return detail::said(call, "cmwq_mod_delayed_work_on_ns");
+	}
+	/*
+	 * The same, if the item is as `which` says, which is checked and done in one step. true: it
+	 * was pending.
+	 */
+	bool requeue_after_if(cmwq_mod_if which, std::chrono::nanoseconds delay, delayed_work &item,
+			      int cpu = CMWQ_CPU_ANY)
+	{
+		auto call = [&] {
+			return cmwq_mod_delayed_work_if_ns(which, cpu, wq_, item.native_handle(),
+							   detail::nanoseconds(delay), nullptr, 0);
+		};
+
+		return detail::said(call, "cmwq_mod_delayed_work_if_ns");
+	}
+	/*
 	 * Waits until everything queued before has run. EDEADLK: called from one of its own items.
 	 */
 	void flush() { detail::checked(cmwq_flush_workqueue(wq_), "cmwq_flush_workqueue"); }
@@ -432,28 +334,79 @@ public:
 		detail::checked(cmwq_workqueue_set_max_waiting(wq_, max_waiting),
 				"cmwq_workqueue_set_max_waiting");
 	}
+	/* Whether an item queued from `cpu` would have to wait for a place. A hint. */
+	bool congested(int cpu = CMWQ_CPU_ANY) const { return cmwq_workqueue_congested(cpu, wq_); }
+	/* Of an unbound one: its attributes. Start from these, or from default_attributes(). */
+	cmwq_workqueue_attrs attributes() const
+	{
+		cmwq_workqueue_attrs attrs = CMWQ_WORKQUEUE_ATTRS_INIT;
+
+		detail::checked(cmwq_get_workqueue_attrs(wq_, &attrs), "cmwq_get_workqueue_attrs");
+		return attrs;
+	}
+	/* What is queued already finishes where it is. EINVAL: not unbound, or a wrong value. */
+	void set_attributes(const cmwq_workqueue_attrs &attrs)
+	{
+		detail::checked(cmwq_apply_workqueue_attrs(wq_, &attrs),
+				"cmwq_apply_workqueue_attrs");
+	}
+	/* A number that no other workqueue has while this one lives. */
+	std::uint64_t id() const { return cmwq_workqueue_id(wq_); }
 	/* For the functions of cmwq.h. nullptr: it was moved from. */
 	cmwq_workqueue *native_handle() const { return wq_; }
 
 private:
 	workqueue(cmwq_workqueue *wq, const std::string &name) : wq_(wq), name_(name) {}
 
-	template <typename Q> static queued queue_by(Q &&queue, cmwq::work &work)
-	{
-		int fate = queue(work.native_handle());
+	/* How many items are published at a time. */
+	static constexpr std::size_t batch = 128;
 
+	/* What the C function has said; draining is one of them. */
+	static queued batch_fate(int fate)
+	{
 		if (fate == -ENOBUFS || fate == -ETIMEDOUT)
 			return queued::full;
 		switch (detail::checked(fate, "cmwq: queueing")) {
 		case CMWQ_QUEUED_DRAINING:
-			detail::fail(ESHUTDOWN, "cmwq: the workqueue is drained or destroyed");
+		case CMWQ_QUEUED_REMOVED:
+			return queued::draining;
 		case CMWQ_QUEUED_ACCEPTED:
 			return queued::accepted;
 		case CMWQ_QUEUED_PENDING:
 			return queued::pending;
+		case CMWQ_QUEUED_MOVED:
+			return queued::moved;
 		default:
 			return queued::disabled;
 		}
+	}
+	/* The same; draining is an error. */
+	static queued fate(int said)
+	{
+		queued fate = batch_fate(said);
+
+		if (fate == queued::draining)
+			detail::fail(ESHUTDOWN, "cmwq: the workqueue is drained or destroyed");
+		return fate;
+	}
+	template <typename Q> static queued queue_by(Q &&queue, cmwq::work &work)
+	{
+		return fate(queue(work.native_handle()));
+	}
+	template <typename It, typename Q>
+	static std::size_t queue_batch_by(It first, It last, Q &&queue)
+	{
+		std::size_t accepted = 0;
+
+		while (first != last) {
+			cmwq_work *works[batch];
+			std::size_t n = 0;
+
+			for (; n < batch && first != last; ++first)
+				works[n++] = (*first)->native_handle();
+			accepted += queue(works, n);
+		}
+		return accepted;
 	}
 	template <typename Q, typename F, typename... Args>
 	static auto submit_by(Q &&queue, F &&func, Args &&...args)
@@ -477,12 +430,15 @@ private:
 	}
 	void reset() noexcept
 	{
-		if (cmwq_workqueue *wq = std::exchange(wq_, nullptr))
+		cmwq_workqueue *wq = std::exchange(wq_, nullptr);
+
+		if (wq && is_owned_)
 			cmwq_destroy_workqueue(wq);
 	}
 
 	cmwq_workqueue *wq_;
 	std::string name_;
+	bool is_owned_ = true;
 };
 
 /* Where the items of a scope are spawned; made by cmwq::scope(). */
@@ -640,5 +596,10 @@ template <typename F> decltype(auto) blocking(F &&func)
 }
 
 } // namespace cmwq
+
+/* Completions and completion queues. */
+#include "cmwq_cq.hpp"
+/* Groups, threads, attributes, CPUs. */
+#include "cmwq_process.hpp"
 
 #endif

@@ -5,7 +5,8 @@
 
 mod common;
 
-use common::{STRICT, crate_dir, folder, has_or_says, includes, run, succeeds};
+use common::{DECLARING, STRICT, crate_dir, folder, has_or_says, includes, run, succeeds};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -114,6 +115,120 @@ fn the_wrapper_keeps_its_promises() {
             assert!(shown.count() >= 2, "items have no names: {text}");
         }
     }
+}
+
+#[test]
+fn what_is_beside_queues_keeps_its_promises() {
+    let folder = folder("beside");
+    for compiler in compilers() {
+        let program = build(
+            &folder,
+            compiler,
+            "tests/cpp/beside.cpp",
+            &["-std=c++17", "-O1"],
+        );
+        // What is refused is also warned of, on standard error, which follows.
+        let text = run::<&str>(&program, &[]);
+        assert!(text.starts_with("all holds\n"), "{text}");
+    }
+}
+
+/// Functions of `cmwq.h` that C++ programs call as they are, and why; `_` at the end stands for all that begin so.
+const AS_THEY_ARE: &[(&str, &str)] = &[
+    (
+        "cmwq_task_",
+        "threads as the kernel-shaped headers have them; C++ has std::thread",
+    ),
+    ("cmwq_current_task", "the same"),
+    (
+        "cmwq_rcu_",
+        "plain calls without errors or memory; what waits is embedded, as in C",
+    ),
+    ("cmwq_call_rcu", "the same"),
+    ("cmwq_synchronize_rcu", "the same"),
+    (
+        "cmwq_queue_delayed_work_ns",
+        "queue_after() tells all fates apart",
+    ),
+    (
+        "cmwq_mod_delayed_work_ns",
+        "requeue_after() tells all fates apart",
+    ),
+    ("cmwq_queue_work", "queue() tells all fates apart"),
+    (
+        "cmwq_schedule_on_each_cpu",
+        "it takes a plain function: there is no place for a closure",
+    ),
+    (
+        "cmwq_current_is_rescuer",
+        "a plain call without errors or memory",
+    ),
+    ("cmwq_current_is_mem_reclaim", "the same"),
+    ("cmwq_current_cpu", "the same"),
+    ("cmwq_reset_signal_mask", "the same"),
+    ("cmwq_now_ns", "the same"),
+    (
+        "cmwq_serve_control_if_asked",
+        "the same; its answer is no error of the program",
+    ),
+    (
+        "cmwq_freeze_workqueues_",
+        "of the whole process; plain calls",
+    ),
+    ("cmwq_thaw_workqueues", "the same"),
+    ("cmwq_show_all_workqueues", "the same"),
+    ("cmwq_show_freezable_workqueues", "the same"),
+    (
+        "cmwq_set_warning_handler",
+        "it is called for the whole life of the process: there is no place for a closure",
+    ),
+    ("cmwq_set_run_hooks", "the same; for tools"),
+];
+
+/// Whoever adds a function to the C headers decides what C++ programs do.
+#[test]
+fn each_function_of_the_c_headers_is_wrapped_or_called_as_it_is() {
+    let include = crate_dir().join("include");
+    let read = |name: &str| std::fs::read_to_string(include.join(name)).unwrap();
+    let wrappers: String = std::fs::read_dir(&include)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".hpp"))
+        .map(|name| common::without_comments(&read(&name)))
+        .collect();
+    // What stands between quotation marks are messages.
+    let wrappers: String = wrappers.split('"').step_by(2).collect();
+    let called: BTreeSet<&str> = wrappers
+        .split(|c: char| !(c.is_alphanumeric() || c == '_'))
+        .collect();
+    let means = |entry: &str, name: &str| match entry.strip_suffix('_') {
+        Some(_) => name.starts_with(entry),
+        None => name == entry,
+    };
+    let listed = |name: &str| AS_THEY_ARE.iter().any(|(entry, _)| means(entry, name));
+    let declared: BTreeSet<String> = DECLARING
+        .iter()
+        .flat_map(|name| common::declared(&read(name)))
+        // The symbols of the workqueues that workqueue::system() has too.
+        .filter(|name| !name.ends_with("_wq"))
+        .collect();
+    let is_called = |name: &str| called.contains(name);
+    let (mut forgotten, mut twice) = (Vec::new(), Vec::new());
+    for name in &declared {
+        match (is_called(name), listed(name)) {
+            (false, false) => forgotten.push(name),
+            (true, true) => twice.push(name),
+            _ => {}
+        }
+    }
+    let stale = AS_THEY_ARE
+        .iter()
+        .filter(|(entry, _)| !declared.iter().any(|name| means(entry, name)));
+    let stale: Vec<&str> = stale.map(|(entry, _)| *entry).collect();
+    assert!(
+        forgotten.is_empty() && twice.is_empty() && stale.is_empty(),
+        "neither wrapped nor listed: {forgotten:?}; both: {twice:?}; listed and not declared: {stale:?}"
+    );
 }
 
 #[test]

@@ -3,36 +3,12 @@
 mod common;
 
 use cmwq::affinity::AffinityScope;
-use common::{STRICT, built, cc, crate_dir, folder, has_or_says, includes, succeeds};
+use common::{
+    DECLARING, STRICT, built, cc, crate_dir, declared, folder, has_or_says, includes, succeeds,
+};
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
-
-/// The headers that declare what the library exports: cmwq.h, and the parts that it includes.
-const DECLARING: [&str; 3] = ["cmwq.h", "cmwq_cq.h", "cmwq_task.h"];
-
-/// Functions that a header declares without defining them: declarations at the margin, of a line or several.
-fn declared(header: &str) -> BTreeSet<String> {
-    let mut code = String::new();
-    let mut rest = header;
-    while let Some((before, comment)) = rest.split_once("/*") {
-        code.push_str(before);
-        rest = comment.split_once("*/").expect("a comment ends").1;
-    }
-    code.push_str(rest);
-    // The lines behind the first one begin with a tab, and end with what goes on, or with the declaration.
-    let code = code.replace(",\n\t", ", ");
-    let margin = |line: &&str| {
-        line.ends_with(");") && !line.starts_with([' ', '\t', '#']) && !line.starts_with("typedef")
-    };
-    let margin = |line: &&str| margin(line) || line.starts_with("extern struct");
-    let names = code.lines().filter(margin).filter_map(|line| {
-        let before = line.trim_end_matches(';').split('(').next()?;
-        let name = before.rsplit([' ', '*']).next()?;
-        name.starts_with("cmwq_").then(|| name.to_owned())
-    });
-    names.collect()
-}
 
 #[test]
 fn the_library_exports_what_the_header_declares_and_nothing_else() {
@@ -62,8 +38,12 @@ fn the_library_exports_what_the_header_declares_and_nothing_else() {
 /// What people open in an editor beside their own code.
 #[test]
 fn the_lines_of_the_headers_that_programs_are_written_by_fit_a_screen() {
-    for name in DECLARING.into_iter().chain(["cmwq.hpp"]) {
-        let text = fs::read_to_string(crate_dir().join("include").join(name)).unwrap();
+    let include = crate_dir().join("include");
+    let names = fs::read_dir(&include).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names = names.filter(|name| DECLARING.contains(&name.as_str()) || name.ends_with(".hpp"));
+    for name in names {
+        let text = fs::read_to_string(include.join(&name)).unwrap();
         for line in text.lines() {
             let mut columns = 0;
             for c in line.chars() {
@@ -92,7 +72,7 @@ fn every_declared_function_has_a_man_page_without_a_warning() {
             let part = link.strip_prefix(".so man3/").expect(&link).trim_end();
             let part = part.strip_suffix(".3").expect(part).to_owned();
             let text = page(&part);
-            // Its name at the top, its prototype in the synopsis and before its description.
+            // Its prototype in the synopsis, its name before its description.
             assert!(
                 text.matches(&format!("{function}(")).count() >= 2,
                 "{function}: {text}"
@@ -100,6 +80,10 @@ fn every_declared_function_has_a_man_page_without_a_warning() {
             let (_, names) = text.split_once(".SH NAME\n").expect("its names");
             let (names, _) = names.split_once("\n").expect("a line");
             assert!(names.contains(function.as_str()), "{names}");
+            // What is bold has a line of a terminal for itself: broken, it could not be read.
+            let heads = text.lines().filter_map(|line| line.strip_prefix(".B "));
+            let broken: Vec<&str> = heads.filter(|head| head.len() > 72).collect();
+            assert!(broken.is_empty(), "{part}: {broken:?}");
             parts.insert(part);
         }
     }
@@ -278,7 +262,14 @@ fn every_header_compiles_by_itself() {
         ("c++".into(), "c++", "-std=c++17"),
         ("clang++".into(), "c++", "-std=c++17"),
     ]);
-    for header in &headers {
+    let languages_of = |header: &str| {
+        let fits = |language: &&Language| !header.ends_with(".hpp") || language.1 == "c++";
+        languages.iter().filter(fits).cloned().collect::<Vec<_>>()
+    };
+    let parts = fs::read_dir(crate_dir().join("include")).unwrap();
+    let parts = parts.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let parts = parts.filter(|name| name.ends_with(".hpp"));
+    for header in headers.into_iter().chain(parts) {
         // Twice: it guards itself.
         let source = folder.join("one.inc");
         fs::write(
@@ -286,7 +277,7 @@ fn every_header_compiles_by_itself() {
             format!("#include <{header}>\n#include <{header}>\nint main(void) {{ return 0; }}\n"),
         )
         .unwrap();
-        for (compiler, language, standard) in &languages {
+        for (compiler, language, standard) in languages_of(&header) {
             let mut command = Command::new(compiler);
             command
                 .args(STRICT)

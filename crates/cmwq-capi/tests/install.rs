@@ -45,15 +45,16 @@ fn pkg_config_and_cmake_find_what_was_installed() {
     );
     for file in [
         "include/cmwq/linux/workqueue.h",
-        "include/cmwq_cq.h",
-        "include/cmwq_task.h",
-        "include/cmwq_race_detectors.h",
-        "include/cmwq_race_detectors_others.h",
         "share/cmwq/valgrind/memcheck.supp",
         "share/cmwq/valgrind/helgrind.supp",
         "share/cmwq/valgrind/drd.supp",
     ] {
         assert!(prefix.join(file).exists(), "{file}");
+    }
+    for header in fs::read_dir(crate_dir().join("include")).unwrap() {
+        let name = header.unwrap().file_name();
+        let installed = prefix.join("include").join(&name);
+        assert!(installed.exists() || name == "linux", "{name:?}");
     }
     let hello = crate_dir().join("examples/hello.c");
     let device = crate_dir().join("examples/device.c");
@@ -63,10 +64,16 @@ fn pkg_config_and_cmake_find_what_was_installed() {
                 .args(["--cflags", "--libs", "cmwq"])
                 .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")),
         );
-        for source in [&hello, &device] {
+        let futures = crate_dir().join("examples/cpp/futures.cpp");
+        let mut programs = vec![(cc(), "-std=gnu11", &hello), (cc(), "-std=gnu11", &device)];
+        if has_or_says("c++") {
+            programs.push(("c++".to_owned(), "-std=c++17", &futures));
+        }
+        for (compiler, standard, source) in programs {
             let program = folder.join("by-pkg-config");
-            let mut command = Command::new(cc());
-            command.arg(source).args(flags.split_whitespace());
+            let mut command = Command::new(compiler);
+            command.arg(standard).arg(source);
+            command.args(flags.split_whitespace());
             succeeds(command.arg("-o").arg(&program));
             run::<&str>(&program, &[]);
         }

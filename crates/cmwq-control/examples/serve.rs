@@ -16,6 +16,30 @@ fn busy_for(time: Duration) {
     }
 }
 
+fn read_block() {
+    busy_for(Duration::from_micros(2));
+}
+
+fn encrypt_block() {
+    busy_for(Duration::from_micros(50));
+}
+
+fn write_record() {}
+
+fn wait_for_the_disk() {
+    std::thread::sleep(Duration::from_millis(30));
+}
+
+/// Tools show the function's name, and the place of the call.
+#[track_caller]
+fn items(count: usize, work: impl Fn() + Copy + Send + Sync + 'static) -> Vec<Work> {
+    let mut items = Vec::with_capacity(count);
+    for _ in 0..count {
+        items.push(Work::new(work));
+    }
+    items
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let seconds = match std::env::args().nth(1) {
         Some(text) => text.parse()?,
@@ -40,11 +64,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .max_waiting(64)
         .build()?;
     let timers = engine.workqueue("timers").per_cpu().build()?;
-    let items = |count: usize, work: fn()| (0..count).map(|_| Work::new(work)).collect::<Vec<_>>();
-    let short = items(64, || busy_for(Duration::from_micros(2)));
-    let long = items(8, || busy_for(Duration::from_micros(50)));
-    let in_turn = items(16, || {});
-    let naps = items(1, || std::thread::sleep(Duration::from_millis(30)));
+    let short = items(64, read_block);
+    let long = items(8, encrypt_block);
+    let in_turn = items(16, write_record);
+    let naps = items(1, wait_for_the_disk);
     let end = Instant::now() + Duration::from_secs(seconds);
     while Instant::now() < end {
         for (queue, works) in [

@@ -19,7 +19,7 @@ pub struct ControlError {
 }
 
 /// The names that are used, with their numbers.
-const NUMBERS: [(&str, i32); 14] = [
+const NUMBERS: [(&str, i32); 15] = [
     ("EACCES", libc::EACCES),
     ("EAGAIN", libc::EAGAIN),
     ("EBADMSG", libc::EBADMSG),
@@ -28,6 +28,7 @@ const NUMBERS: [(&str, i32); 14] = [
     ("EINVAL", libc::EINVAL),
     ("EIO", libc::EIO),
     ("EMSGSIZE", libc::EMSGSIZE),
+    ("ENODEV", libc::ENODEV),
     ("ENOENT", libc::ENOENT),
     ("ENOSYS", libc::ENOSYS),
     ("EOVERFLOW", libc::EOVERFLOW),

@@ -232,6 +232,7 @@ fn find(key: &str) -> Result<LiveQueue, ControlError> {
     let shown: String = key.chars().take(40).collect();
     match named.len() {
         1 => Ok(all.swap_remove(named[0]).2),
+        0 if Engine::all().is_empty() => Err(no_engine()),
         0 => {
             let keys: Vec<&str> = all.iter().map(|(own, ..)| own.as_str()).collect();
             Err(ControlError::noent(format!(
@@ -292,9 +293,14 @@ fn engines(serial: Option<u64>) -> Result<Vec<Engine>, ControlError> {
             .ok_or_else(|| {
                 ControlError::noent(format!("there is no engine {serial}; there are: {numbers}"))
             }),
-        None if engines.is_empty() => Err(ControlError::noent("the process has no engine yet")),
+        None if engines.is_empty() => Err(no_engine()),
         None => Ok(engines),
     }
+}
+
+/// There is nothing to ask about yet, which is no mistake of who asks.
+fn no_engine() -> ControlError {
+    ControlError::new("ENODEV", "the process has made no workqueue yet")
 }
 
 fn param(param: &Param) -> Result<Value, ControlError> {

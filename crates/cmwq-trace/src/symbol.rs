@@ -21,7 +21,7 @@ fn is_of_rust(name: &str) -> bool {
 }
 
 /// What stands before and behind the type of a function in the names of the items of `cmwq.hpp`.
-const OF_CPP: [(&str, &str); 4] = [
+const OF_CPP: [(&str, &str); 5] = [
     (
         "cmwq::detail::one_shot<cmwq::detail::promised<",
         "> >::run(cmwq_work*)",
@@ -29,6 +29,7 @@ const OF_CPP: [(&str, &str); 4] = [
     ("cmwq::detail::one_shot<", ">::run(cmwq_work*)"),
     ("cmwq::scope_items::entry<", ">::run(cmwq_work*)"),
     ("void cmwq::work::run<", ">(cmwq_work*)"),
+    ("void cmwq::delayed_work::run<", ">(cmwq_work*)"),
 ];
 
 /// A name of C++ as its source has it, if the program has the library that can tell. An item of `cmwq.hpp` has the name of its

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
@@ -11,6 +12,36 @@ use std::process::{Command, Output};
 
 pub(crate) fn crate_dir() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The headers that declare what the library exports: cmwq.h, and the parts that it includes.
+pub(crate) const DECLARING: [&str; 3] = ["cmwq.h", "cmwq_cq.h", "cmwq_task.h"];
+
+pub(crate) fn without_comments(header: &str) -> String {
+    let mut code = String::new();
+    let mut rest = header;
+    while let Some((before, comment)) = rest.split_once("/*") {
+        code.push_str(before);
+        rest = comment.split_once("*/").expect("a comment ends").1;
+    }
+    code.push_str(rest);
+    code
+}
+
+/// Functions that a header declares without defining them: declarations at the margin, of a line or several.
+pub(crate) fn declared(header: &str) -> BTreeSet<String> {
+    // The lines behind the first one begin with a tab, and end with what goes on, or with the declaration.
+    let code = without_comments(header).replace(",\n\t", ", ");
+    let margin = |line: &&str| {
+        line.ends_with(");") && !line.starts_with([' ', '\t', '#']) && !line.starts_with("typedef")
+    };
+    let margin = |line: &&str| margin(line) || line.starts_with("extern struct");
+    let names = code.lines().filter(margin).filter_map(|line| {
+        let before = line.trim_end_matches(';').split('(').next()?;
+        let name = before.rsplit([' ', '*']).next()?;
+        name.starts_with("cmwq_").then(|| name.to_owned())
+    });
+    names.collect()
 }
 
 /// Where cargo has put the library: beside this test's program.

@@ -1,6 +1,6 @@
 //! `cmwq busy` and `cmwq metrics`: texts that the process writes itself.
 
-use super::{Format, ProcessArgs, refused};
+use super::{Format, ProcessArgs, nothing_yet, refused};
 use crate::output;
 use cmwq_command::CliError;
 
@@ -77,8 +77,8 @@ impl Thread {
 
 pub(crate) fn run(args: &BusyArgs) -> Result<(), CliError> {
     let mut client = args.process.connect()?;
+    let state = client.state().map_err(refused)?;
     if args.format == Format::Json {
-        let state = client.state().map_err(refused)?;
         let queues = state.engines.iter().flat_map(|engine| &engine.queues);
         let freezable =
             queues.filter(|queue| queue.flags.split(' ').any(|flag| flag == "freezable"));
@@ -101,6 +101,9 @@ pub(crate) fn run(args: &BusyArgs) -> Result<(), CliError> {
             })
             .collect();
         return output::print(&runs?);
+    }
+    if let Some(text) = nothing_yet(&state) {
+        return output::print(&output::printable_lines(&text));
     }
     let text = match args.freezable {
         true => client.busy_freezable(),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use cmwq::topology::CpuSet;
 use cmwq_control::protocol::{Engine, Group, Pool, Queue, State};
 
-use super::{Format, ProcessArgs, latency, refused};
+use super::{Format, ProcessArgs, latency, nothing_yet, refused};
 use crate::output;
 use cmwq_command::CliError;
 
@@ -49,11 +49,8 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
 }
 
 fn text(state: &State) -> String {
-    if state.engines.is_empty() {
-        let (name, pid) = (&state.name, state.pid);
-        return format!(
-            "{name} ({pid}) has made no workqueue yet: it has no pools and no workers.\n"
-        );
+    if let Some(text) = nothing_yet(state) {
+        return text;
     }
     let many = state.engines.len() > 1;
     let mut text = String::new();
@@ -375,21 +372,7 @@ fn groups(groups: &[Group]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Masks, Pool, State, text, worker_pool};
-
-    #[test]
-    fn a_process_without_a_workqueue_is_not_answered_with_silence() {
-        let state = State {
-            pid: 7,
-            name: "server".to_owned(),
-            at_ns: 0,
-            engines: Vec::new(),
-            groups: Vec::new(),
-            counters: Vec::new(),
-        };
-        let said = "server (7) has made no workqueue yet: it has no pools and no workers.\n";
-        assert_eq!(text(&state), said);
-    }
+    use super::{Masks, Pool, worker_pool};
 
     #[test]
     fn a_pool_whose_worker_is_being_created_names_who_creates_it() {

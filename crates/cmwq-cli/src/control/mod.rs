@@ -18,6 +18,7 @@ pub(crate) mod monitor;
 pub(crate) mod trace;
 
 use clap::ValueEnum;
+use cmwq_control::protocol::State;
 use cmwq_control::{Client, ControlError, connect};
 
 use crate::output;
@@ -65,6 +66,14 @@ pub(crate) fn json<T: serde::Serialize>(value: &T) -> Result<String, CliError> {
     serde_json::to_string(value)
         .map(|text| text + "\n")
         .map_err(|error| CliError::failed(error.to_string()))
+}
+
+/// What a process without an engine is answered with, instead of silence or an empty table.
+pub(crate) fn nothing_yet(state: &State) -> Option<String> {
+    let (name, pid) = (&state.name, state.pid);
+    let says =
+        || format!("{name} ({pid}) has made no workqueue yet: it has no pools and no workers.\n");
+    state.engines.is_empty().then(says)
 }
 
 /// A clock for people: seconds with one decimal.

@@ -8,7 +8,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::dump::name_column;
-use super::{Format, ProcessArgs, latency, refused, seconds};
+use super::{Format, ProcessArgs, latency, nothing_yet, refused, seconds};
 use crate::output;
 use cmwq_command::CliError;
 
@@ -144,6 +144,9 @@ fn is_unbound(queue: &Queue) -> bool {
 }
 
 fn table(state: &State, patterns: &[Regex]) -> String {
+    if let Some(text) = nothing_yet(state) {
+        return text;
+    }
     let mut text = format!(
         "{:24} {:>10} {:>5} {:>8} {:>8} {:>7} {:>7} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>8} {:>7} {:>8}\n",
         "",

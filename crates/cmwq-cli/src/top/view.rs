@@ -334,6 +334,28 @@ fn without_closures(function: &str) -> String {
     }
 }
 
+/// The same where it does not fit: without the folders of its file, then without its modules. What
+/// is still too long is cut at its beginning.
+fn shortened(function: &str, columns: usize) -> String {
+    let fits = |text: &str| text.chars().count() <= columns;
+    let placed = function.strip_suffix(')');
+    let Some((name, place)) = placed.and_then(|text| text.rsplit_once(" (")) else {
+        return function.to_owned();
+    };
+    let file = place.rsplit('/').next().unwrap_or(place);
+    let without_folders = format!("{name} ({file})");
+    if fits(function) {
+        return function.to_owned();
+    }
+    // Of a type with parameters the last name may be one of theirs.
+    match name.rsplit_once("::") {
+        Some((_, last)) if !fits(&without_folders) && !name.contains('<') => {
+            format!("{last} ({file})")
+        }
+        _ => without_folders,
+    }
+}
+
 fn items(title: &'static str, items: &[Item], room: usize, width: usize) -> Paragraph<'static> {
     let lines: Vec<Line<'static>> = items
         .iter()
@@ -343,7 +365,7 @@ fn items(title: &'static str, items: &[Item], room: usize, width: usize) -> Para
             // The end of a long name says most: the closure, its file and its line.
             let queue = format!(" {} ", item.queue);
             let left = width.saturating_sub(7 + queue.chars().count());
-            let function = without_closures(&item.function);
+            let function = shortened(&without_closures(&item.function), left);
             let kept = queue + end_in_columns(&function, left).trim_end();
             Line::from(vec![
                 Span::styled(time, Style::new().fg(age_colour(item.for_ns))),

@@ -1,6 +1,7 @@
 //! The command from outside.
 
 mod asking;
+mod before;
 mod bench;
 mod bench_loop;
 mod common;

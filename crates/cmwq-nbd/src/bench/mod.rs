@@ -20,7 +20,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 pub(crate) use args::Args;
-use args::Options;
+use args::Format;
 use fio::Place;
 use machine::Busy;
 use mount::{ExportedFile, FileSystem};
@@ -37,25 +37,25 @@ const OVERHEAD: Duration = Duration::from_millis(1500);
 const ATTEMPTS: usize = 3;
 
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
-    let options = args.options()?;
-    if options.print_jobs {
-        return output::print(&job_files(&options));
+    args.check()?;
+    if args.print_jobs {
+        return output::print(&job_files(args));
     }
     fio::check()?;
-    if let Some(path) = &options.html {
+    if let Some(path) = &args.html {
         // Found out before an hour has passed; the page of an earlier run stays until there is another.
         let mut file = File::options();
         file.append(true).create(true).open(path).map_err(|error| {
             CliError::failed(format!("--html: cannot write {}: {error}", path.display()))
         })?;
     }
-    let report = measure(&options)?;
-    if let Some(path) = &options.html {
+    let report = measure(args)?;
+    if let Some(path) = &args.html {
         std::fs::write(path, html::render(&report)).map_err(|error| {
             CliError::failed(format!("--html: cannot write {}: {error}", path.display()))
         })?;
     }
-    if options.json {
+    if args.format == Format::Json {
         let json = serde_json::to_string(&report).map_err(CliError::failed)?;
         output::print(&(json + "\n"))
     } else {
@@ -63,13 +63,13 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     }
 }
 
-fn measure(options: &Options) -> Result<Report, CliError> {
+fn measure(options: &Args) -> Result<Report, CliError> {
     let mut left_out = Vec::new();
-    let workspace = Workspace::new(options.medium.clone(), options.io_uring)?;
+    let workspace = Workspace::new(options.medium(), options.io_uring)?;
     let peers = peers(options, &mut left_out)?;
     let mut loads: Vec<Cell> = Vec::new();
     let mut tables = Vec::new();
-    for &scenario in &options.scenarios {
+    for scenario in options.scenarios() {
         let possible = match scenario {
             Scenario::Mounted => ExportedFile::is_possible(),
             Scenario::Buffered => FileSystem::is_possible(&workspace),
@@ -87,7 +87,7 @@ fn measure(options: &Options) -> Result<Report, CliError> {
             ));
             continue;
         }
-        for load in scenario.loads(machine::cpus(), &options.nfs_blocks) {
+        for load in scenario.loads(machine::cpus(), &options.nfs_blocks()) {
             tables.push(Table {
                 scenario: scenario.name(),
                 title: load.title.clone(),
@@ -115,7 +115,7 @@ fn measure(options: &Options) -> Result<Report, CliError> {
         crate::warn(format_args!("left out: {line}"));
     }
     let cells: usize = loads.iter().map(|cell| cell.subjects.len()).sum();
-    let mut progress = Progress::new(cells * options.runs, options.runtime);
+    let mut progress = Progress::new(cells * options.runs, options.runtime());
     for run in 0..options.runs {
         for (cell, table) in loads.iter().zip(&mut tables) {
             for nth in 0..cell.subjects.len() {
@@ -133,9 +133,9 @@ fn measure(options: &Options) -> Result<Report, CliError> {
         tool: concat!("cmwq-nbd ", env!("CARGO_PKG_VERSION")),
         machine: machine::description(),
         disk: describe(options, &loads),
-        runtime_s: options.runtime.as_secs(),
+        runtime_s: options.runtime().as_secs(),
         runs: options.runs,
-        same_pods: machine::same_pods(&options.scopes, &options.shard_sizes)?,
+        same_pods: machine::same_pods(&options.scopes(), &options.shard_sizes())?,
         left_out,
         tables,
         over_engines: Vec::new(),
@@ -153,17 +153,17 @@ struct Cell {
 }
 
 /// The job file of each load of the chosen scenarios, as it is given to fio for each server.
-fn job_files(options: &Options) -> String {
+fn job_files(options: &Args) -> String {
     let mut text = String::new();
-    for &scenario in &options.scenarios {
+    for scenario in options.scenarios() {
         let size = options.size.unwrap_or(scenario.size());
-        for load in scenario.loads(machine::cpus(), &options.nfs_blocks) {
+        for load in scenario.loads(machine::cpus(), &options.nfs_blocks()) {
             let place = match load.target {
                 Target::Export => Place::export("nbd+unix:///?socket=SOCKET", size),
                 Target::File => Place::file(Path::new("MOUNTED"), size),
                 Target::FileSystem => Place::file(Path::new("FILE"), FileSystem::room(size)),
             };
-            let job = fio::job_file(&load, &place, options.runtime);
+            let job = fio::job_file(&load, &place, options.runtime());
             let _ = writeln!(
                 text,
                 "# scenario {}: {}\n{job}",
@@ -176,8 +176,8 @@ fn job_files(options: &Options) -> String {
 }
 
 /// The disk of a scenario: of the published size if there is memory for it.
-fn disk(scenario: Scenario, options: &Options) -> Result<Disk, CliError> {
-    let size = match &options.medium {
+fn disk(scenario: Scenario, options: &Args) -> Result<Disk, CliError> {
+    let size = match &options.medium() {
         Medium::Memory => options.size.unwrap_or_else(|| {
             let half = machine::memory_available().map_or(u64::MAX, |bytes| bytes / 2);
             scenario.size().min(half >> 20 << 20)
@@ -193,18 +193,18 @@ fn disk(scenario: Scenario, options: &Options) -> Result<Disk, CliError> {
     };
     Ok(Disk {
         size,
-        key_bits: options.key_bits.unwrap_or(scenario.key_bits()),
+        key_bits: options.key_size.unwrap_or(scenario.key_bits()),
     })
 }
 
 /// The disks, in words.
-fn describe(options: &Options, loads: &[Cell]) -> String {
+fn describe(options: &Args, loads: &[Cell]) -> String {
     let mut all: Vec<String> = loads
         .iter()
         .map(|Cell { disk, .. }| format!("{} MiB, {}-bit key", disk.size >> 20, disk.key_bits))
         .collect();
     all.dedup();
-    let medium = match &options.medium {
+    let medium = match &options.medium() {
         Medium::Memory => "memory".to_owned(),
         Medium::Folder(folder) => format!("a file in {}", folder.display()),
         Medium::Device(device) => device.display().to_string(),
@@ -226,11 +226,12 @@ fn outcome(subject: Subject) -> Result<Outcome, CliError> {
 }
 
 /// The peers to measure: those asked for, which must be there, or those that are there.
-fn peers(options: &Options, left_out: &mut Vec<String>) -> Result<Vec<Subject>, CliError> {
-    let asked = options.peers.as_deref();
+fn peers(options: &Args, left_out: &mut Vec<String>) -> Result<Vec<Subject>, CliError> {
+    let asked = options.peers();
+    let asked = asked.as_deref();
     let mut found = Vec::new();
     for &name in asked.unwrap_or(&PEERS) {
-        let has_medium = match options.medium {
+        let has_medium = match options.medium() {
             Medium::Memory => true,
             Medium::Folder(_) => !name.contains("memory"),
             Medium::Device(_) => ["nbdkit-file", "qemu"].contains(&name),
@@ -244,34 +245,27 @@ fn peers(options: &Options, left_out: &mut Vec<String>) -> Result<Vec<Subject>, 
             continue;
         }
         let peer = Subject::Peer(name);
-        let needs = subject::programs(peer);
-        match needs.iter().find(|program| !subject::is_installed(program)) {
+        let needs = subject::programs(peer).iter();
+        let missing = needs
+            .filter_map(|(program, package)| subject::install(program, package).err())
+            .next();
+        match missing.map(|why| format!("{name}: {why}")) {
             None => found.push(peer),
-            Some(missing) => {
-                let why = format!(
-                    "{name}: {missing} is missing (apt-get install {})",
-                    if *missing == "nbdkit" {
-                        "nbdkit"
-                    } else {
-                        "qemu-utils"
-                    }
-                );
-                if asked.is_some() {
-                    return Err(CliError::failed(format!("--peers: {why}")));
-                }
-                left_out.push(why);
+            Some(why) if asked.is_some() => {
+                return Err(CliError::failed(format!("--peers: {why}")));
             }
+            Some(why) => left_out.push(why),
         }
     }
     Ok(found)
 }
 
-fn subjects(scenario: Scenario, options: &Options, peers: &[Subject]) -> Vec<Subject> {
-    let scopes = scenario.scopes(&options.scopes);
+fn subjects(scenario: Scenario, options: &Args, peers: &[Subject]) -> Vec<Subject> {
+    let scopes = scenario.scopes(&options.scopes());
     if scopes.is_empty() {
         return Vec::new();
     }
-    let mut subjects = plan::ours(&scopes, &options.shard_sizes);
+    let mut subjects = plan::ours(&scopes, &options.shard_sizes());
     if scenario.is_short() {
         // As a server does by itself: beside the rows that are compared.
         subjects.push(Subject::Ours {
@@ -298,7 +292,7 @@ fn subjects(scenario: Scenario, options: &Options, peers: &[Subject]) -> Vec<Sub
 fn patiently(
     cell: &Cell,
     subject: Subject,
-    options: &Options,
+    options: &Args,
     workspace: &Workspace,
     progress: &Progress,
 ) -> Result<Run, CliError> {
@@ -317,7 +311,7 @@ fn patiently(
 fn one(
     Cell { load, disk, .. }: &Cell,
     subject: Subject,
-    options: &Options,
+    options: &Args,
     workspace: &Workspace,
 ) -> Result<Run, CliError> {
     let size = disk.size;
@@ -350,7 +344,7 @@ fn one(
         Busy::now(),
         machine::cpu_time(server.id()).ok_or_else(gone)?,
     );
-    let measured = fio::run(load, &place, options.runtime, workspace).map_err(|error| {
+    let measured = fio::run(load, &place, options.runtime(), workspace).map_err(|error| {
         CliError::failed(format!("{} ({}): {error}", subject.label(), subject.kind()))
     })?;
     let cpu = machine::cpu_time(server.id())

@@ -116,32 +116,13 @@ impl Scenario {
                 jobs.dedup();
                 jobs.into_iter().map(Load::verified).collect()
             }
-            Scenario::Small => ["randread", "randwrite", "randrw"]
-                .map(|pattern| Load {
-                    title: format!("{pattern}, 4k, depth 128, {cpus} jobs"),
-                    target: Target::Export,
-                    pattern,
-                    engine: "nbd",
-                    block: 4 << 10,
-                    depth: 128,
-                    jobs: cpus,
-                    verify: false,
-                })
-                .into(),
-            Scenario::Buffered => ["randread", "randwrite", "randrw"]
-                .map(|pattern| Load {
-                    title: format!(
-                        "{pattern}, 4k, depth 128, {cpus} jobs, buffered, a file on ext4"
-                    ),
-                    target: Target::FileSystem,
-                    pattern,
-                    engine: "io_uring",
-                    block: 4 << 10,
-                    depth: 128,
-                    jobs: cpus,
-                    verify: false,
-                })
-                .into(),
+            Scenario::Small => small(cpus, Target::Export, "nbd", ""),
+            Scenario::Buffered => small(
+                cpus,
+                Target::FileSystem,
+                "io_uring",
+                ", buffered, a file on ext4",
+            ),
             Scenario::Mounted => nfs_blocks
                 .iter()
                 .flat_map(|&block| NFS_ENGINES.map(|engine| (block, engine)))
@@ -173,6 +154,21 @@ impl Scenario {
         let is_published = |scope: &&'static str| published.contains(scope);
         chosen.iter().copied().filter(is_published).collect()
     }
+}
+
+/// Blocks of 4 KiB, a job for each CPU.
+fn small(cpus: usize, target: Target, engine: &'static str, where_to: &str) -> Vec<Load> {
+    let load = |pattern| Load {
+        title: format!("{pattern}, 4k, depth 128, {cpus} jobs{where_to}"),
+        target,
+        pattern,
+        engine,
+        block: 4 << 10,
+        depth: 128,
+        jobs: cpus,
+        verify: false,
+    };
+    ["randread", "randwrite", "randrw"].map(load).into()
 }
 
 /// Our server with each of `scopes`; the scopes whose pods are shards once with each of `shard_sizes`, if there are any.

@@ -10,8 +10,6 @@ pub(super) struct Mean {
     pub(super) mean: f64,
     /// Standard deviation of the sample; a single run has none.
     pub(super) stddev: Option<f64>,
-    pub(super) min: f64,
-    pub(super) max: f64,
 }
 
 impl Mean {
@@ -23,8 +21,6 @@ impl Mean {
         (!values.is_empty()).then(|| Mean {
             mean,
             stddev: (values.len() > 1).then(|| (squares / (n - 1.0)).sqrt()),
-            min: values.iter().copied().fold(f64::INFINITY, f64::min),
-            max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         })
     }
 }
@@ -295,7 +291,7 @@ pub(super) mod tests {
         assert_eq!(Mean::of(&[]), None);
         assert_eq!(Mean::of(&[3.0]).map(|one| one.stddev), Some(None));
         let four = Mean::of(&[4.0, 1.0, 2.0, 3.0]).unwrap();
-        assert_eq!((four.mean, four.min, four.max), (2.5, 1.0, 4.0));
+        assert_eq!(four.mean, 2.5);
         assert!((four.stddev.unwrap() - 1.290_994_4).abs() < 1e-6);
     }
 

@@ -32,7 +32,9 @@ pub(super) fn interrupted() -> CliError {
 
 /// That a program can be found; if not, what to do about it.
 pub(super) fn install(program: &str, package: &str) -> Result<(), String> {
-    is_installed(program)
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
+    found
         .then_some(())
         .ok_or_else(|| format!("{program} is missing (apt-get install {package})"))
 }
@@ -42,21 +44,18 @@ pub(super) fn own_group(command: &mut Command) -> &mut Command {
     command.process_group(0)
 }
 
-/// Whether a program can be found.
-pub(super) fn is_installed(program: &str) -> bool {
-    std::env::var_os("PATH")
-        .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(program).is_file()))
-}
-
-/// The programs that a subject needs.
-pub(super) fn programs(subject: Subject) -> &'static [&'static str] {
+/// The programs that a subject needs, and their packages.
+pub(super) fn programs(subject: Subject) -> &'static [(&'static str, &'static str)] {
+    const NBDKIT: (&str, &str) = ("nbdkit", "nbdkit");
+    const QEMU: (&str, &str) = ("qemu-nbd", "qemu-utils");
+    // It makes the images.
+    const IMAGES: (&str, &str) = ("qemu-img", "qemu-utils");
     match subject {
         Subject::Ours { .. } | Subject::OursPlain { .. } => &[],
-        Subject::Peer("nbdkit-memory" | "nbdkit-file") => &["nbdkit"],
-        Subject::Peer("qemu") => &["qemu-nbd"],
-        // The image is made by qemu-img.
-        Subject::Peer("qemu-luks") => &["qemu-nbd", "qemu-img"],
-        Subject::Peer(_) => &["nbdkit", "qemu-img"],
+        Subject::Peer("nbdkit-memory" | "nbdkit-file") => &[NBDKIT],
+        Subject::Peer("qemu") => &[QEMU],
+        Subject::Peer("qemu-luks") => &[QEMU, IMAGES],
+        Subject::Peer(_) => &[NBDKIT, IMAGES],
     }
 }
 
@@ -243,16 +242,15 @@ impl Workspace {
     fn command(&self, subject: Subject, disk: &Disk) -> Result<Command, CliError> {
         let socket = self.text("socket");
         let size = disk.size.to_string();
-        let nbdkit = || {
-            let mut command = Command::new("nbdkit");
-            command.args(["--foreground", "--unix", &socket]);
+        let started = |program: &str, own: &[&str], words: &[&str]| {
+            let mut command = Command::new(program);
+            command.args(own).args(words);
             command
         };
-        let qemu = || {
-            let mut command = Command::new("qemu-nbd");
-            command.args(["--socket", &socket, "--persistent", "--shared=300"]);
-            command
-        };
+        let nbdkit =
+            |words: &[&str]| started("nbdkit", &["--foreground", "--unix", &socket], words);
+        let shared = ["--socket", &socket, "--persistent", "--shared=300"];
+        let qemu = |words: &[&str]| started("qemu-nbd", &shared, words);
         let passphrase = format!("passphrase={PASSPHRASE}");
         Ok(match subject {
             Subject::Ours {
@@ -272,48 +270,25 @@ impl Workspace {
                 command
             }
             Subject::OursPlain { inline } => self.ours(disk, inline)?,
-            Subject::Peer("nbdkit-memory") => {
-                let mut command = nbdkit();
-                command.args(["memory", &size]);
-                command
-            }
+            Subject::Peer("nbdkit-memory") => nbdkit(&["memory", &size]),
             Subject::Peer("nbdkit-memory-luks") => {
                 // The header is loaded into the same memory that the plugin `memory` uses; the rest is sparse.
                 let (header, whole) = self.luks_image(disk, false)?;
-                let mut command = nbdkit();
-                command.args(["--filter=luks", "data", &format!("<{header}")]);
-                command.args([&format!("size={whole}"), &passphrase]);
-                command
+                let (header, whole) = (format!("<{header}"), format!("size={whole}"));
+                nbdkit(&["--filter=luks", "data", &header, &whole, &passphrase])
             }
-            Subject::Peer("nbdkit-file") => {
-                let mut command = nbdkit();
-                command.args(["file", &self.raw(disk)?]);
-                command
-            }
+            Subject::Peer("nbdkit-file") => nbdkit(&["file", &self.raw(disk)?]),
             Subject::Peer("nbdkit-file-luks") => {
-                let mut command = nbdkit();
-                command.args([
-                    "--filter=luks",
-                    "file",
-                    &self.luks_image(disk, true)?.0,
-                    &passphrase,
-                ]);
-                command
+                let (image, _) = self.luks_image(disk, true)?;
+                nbdkit(&["--filter=luks", "file", &image, &passphrase])
             }
-            Subject::Peer("qemu") => {
-                let mut command = qemu();
-                command.args(["--format=raw", &self.raw(disk)?]);
-                command
-            }
+            Subject::Peer("qemu") => qemu(&["--format=raw", &self.raw(disk)?]),
             Subject::Peer(_) => {
                 let (image, _) = self.luks_image(disk, true)?;
-                let mut command = qemu();
-                command.args(["--object", &format!("secret,id=s,data={PASSPHRASE}")]);
-                command.arg("--image-opts");
-                command.arg(format!(
-                    "driver=luks,key-secret=s,file.driver=file,file.filename={image}"
-                ));
-                command
+                let secret = format!("secret,id=s,data={PASSPHRASE}");
+                let image =
+                    format!("driver=luks,key-secret=s,file.driver=file,file.filename={image}");
+                qemu(&["--object", &secret, "--image-opts", &image])
             }
         })
     }

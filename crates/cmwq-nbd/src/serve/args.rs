@@ -146,7 +146,9 @@ impl Args {
             )));
         }
         let source = match (&self.file, &self.memory) {
-            (_, Some(text)) => Source::Memory(size("--memory", text)?),
+            (_, Some(text)) => Source::Memory(size(text).map_err(|why| {
+                CliError::new(format!("--memory: {text:?} is not a size: {why}"))
+            })?),
             (Some(path), None) => Source::File(path.clone()),
             (None, None) => return Err(CliError::new("nothing to serve: FILE or --memory SIZE")),
         };
@@ -265,7 +267,7 @@ fn scope(text: &str) -> Result<AffinityScope, CliError> {
 }
 
 /// A number from 1 to `most`.
-pub(crate) fn whole_number(option: &str, text: &str, most: usize) -> Result<usize, CliError> {
+fn whole_number(option: &str, text: &str, most: usize) -> Result<usize, CliError> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number: Option<usize> = digits.then(|| text.parse().ok()).flatten();
     number
@@ -278,7 +280,7 @@ pub(crate) fn whole_number(option: &str, text: &str, most: usize) -> Result<usiz
 }
 
 /// Bytes, as `512M`: whole blocks of 512, up to what a file offset can express.
-pub(crate) fn size(option: &str, text: &str) -> Result<u64, CliError> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     let (digits, shift) = match text.as_bytes().last() {
         Some(b'K') => (&text[..text.len() - 1], 10),
         Some(b'M') => (&text[..text.len() - 1], 20),
@@ -292,10 +294,8 @@ pub(crate) fn size(option: &str, text: &str) -> Result<u64, CliError> {
         .and_then(|number| number.checked_mul(1 << shift))
         .filter(|size| (512..=i64::MAX as u64).contains(size) && size.is_multiple_of(512))
         .ok_or_else(|| {
-            CliError::new(format!(
-                "{option}: {text:?} is not a size: it must be a whole number of bytes, a multiple of 512, or one with K, M, \
-                 G or T, like 512M, up to 8388607T"
-            ))
+            "it must be a whole number of bytes, a multiple of 512, or one with K, M, G or T, like 512M, up to 8388607T"
+                .to_owned()
         })
 }
 
@@ -320,10 +320,10 @@ mod tests {
 
     #[test]
     fn sizes_are_whole_blocks() {
-        assert_eq!(size("-", "512").unwrap(), 512);
-        assert_eq!(size("-", "64K").unwrap(), 65536);
-        assert_eq!(size("-", "3G").unwrap(), 3 << 30);
-        assert_eq!(size("-", "8388607T").unwrap(), 8_388_607 << 40);
+        assert_eq!(size("512").unwrap(), 512);
+        assert_eq!(size("64K").unwrap(), 65536);
+        assert_eq!(size("3G").unwrap(), 3 << 30);
+        assert_eq!(size("8388607T").unwrap(), 8_388_607 << 40);
         for bad in [
             "", "K", "0", "511", "1.5G", "-1M", "8388608T", "1k", "M1", "1GB", "1é",
         ] {

@@ -21,7 +21,7 @@ use cmwq_nbd::secret;
 use cmwq_nbd::server::{Endpoint, Queues, Server};
 use cmwq_nbd::store::{FileStore, MemoryStore, Store};
 
-pub(crate) use args::{Args, size, whole_number};
+pub(crate) use args::{Args, size};
 use args::{Options, Source};
 
 use cmwq_command::{CliError, output};

@@ -157,10 +157,12 @@ fn each_shard_size_is_a_server_of_its_own() {
     let mut sizes: Vec<String> = Vec::new();
     while child.try_wait().expect("ours").is_none() {
         for (_, words) in processes_of(child.id()) {
-            if let Some(at) = words.iter().position(|word| word == "--shard-size")
-                && !sizes.contains(&words[at + 1])
-            {
-                sizes.push(words[at + 1].clone());
+            let mut words = words.into_iter();
+            let named = words.find(|word| word == "--shard-size");
+            let size = named.and_then(|_| words.next());
+            // A process that ends while it is looked at has half a command line.
+            if let Some(size) = size.filter(|size| !size.is_empty() && !sizes.contains(size)) {
+                sizes.push(size);
             }
         }
         std::thread::sleep(Duration::from_millis(20));

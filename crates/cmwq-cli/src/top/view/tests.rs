@@ -165,10 +165,26 @@ fn an_item_is_shown_by_its_handler_and_place() {
     let mut model = Model::new();
     model.look(state);
     let line = line_with(&screen(&model, 80, 24), "48ms fast");
-    assert!(line.contains("handle (src/main.rs:42)"), "{line}");
+    assert!(line.contains("svc::handle (main.rs:42)"), "{line}");
     for other in ["{{closure}}", "libc.so.6+0x12"] {
         assert_eq!(without_closures(other), other);
     }
+}
+
+#[test]
+fn what_is_too_long_loses_its_folders_and_modules_before_its_name() {
+    let function = "server::web::handle (crates/server/src/web.rs:42)";
+    for (columns, shown) in [
+        (49, function),
+        (48, "server::web::handle (web.rs:42)"),
+        (30, "handle (web.rs:42)"),
+        (10, "handle (web.rs:42)"),
+    ] {
+        assert_eq!(shortened(function, columns), shown);
+    }
+    let typed = "worker::<a::B>::run (src/worker.rs:7)";
+    assert_eq!(shortened(typed, 5), "worker::<a::B>::run (worker.rs:7)");
+    assert_eq!(shortened("a_symbol_of_c", 5), "a_symbol_of_c");
 }
 
 #[test]
