@@ -1,9 +1,8 @@
 //! What several operations do.
 
 use super::world::{Account, Queue, ShotId, World};
-use cmwq_simulated::{
-    CpuLimit, DelayedWork, DisableGuard, JoinError, JoinHandle, Moved, WorkqueueAttrs,
-};
+use cmwq_simulated::types::{CpuLimit, DisableGuard, Moved, WorkqueueAttrs};
+use cmwq_simulated::{DelayedWork, JoinError, JoinHandle};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
