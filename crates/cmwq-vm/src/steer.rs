@@ -363,8 +363,13 @@ impl Steer {
         let known = &self.known;
         let weight = |tid: &Tid| {
             let length = lengths.get(tid.index()).copied().unwrap_or(mean);
-            let done = known.get(tid.index()).map_or(0, |known| known.steps);
-            length.saturating_sub(done).max(1)
+            let known = known.get(tid.index()).copied().unwrap_or_default();
+            // Polls in vain are no steps. A thread that spins for one that has done more than its
+            // length would otherwise be drawn before that one until the run is given up.
+            if known.polls {
+                return 1;
+            }
+            length.saturating_sub(known.steps).max(1)
         };
         let total: u64 = self.able.iter().map(weight).sum();
         let mut at = self.random.below(total);

@@ -307,6 +307,29 @@ fn a_thread_that_spins_for_another_one_goes_behind_it() {
 }
 
 #[test]
+fn a_walk_lets_the_thread_go_on_for_which_another_one_spins() {
+    let word = Rc::new(Cell::new(0));
+    let (sets, spins) = (word.clone(), word.clone());
+    let threads: Vec<Box<dyn FnOnce()>> = vec![
+        Box::new(move || {
+            (0..100).for_each(|_| step(&sets));
+            sets.set(1);
+        }),
+        Box::new(move || {
+            while spins.get() == 0 {
+                os::pause();
+                step(&spins);
+            }
+        }),
+    ];
+    // The first thread does more than the walk knows, and the other one does much less.
+    let plan = Plan::Walk {
+        lengths: vec![1, 1, MOST],
+    };
+    by_plan(&plan, 1, threads);
+}
+
+#[test]
 fn polls_of_a_thread_that_spins_are_one_step() {
     let word = Rc::new(Cell::new(0));
     let plan = Plan::Priorities {
