@@ -283,6 +283,24 @@ fn an_owner_that_goes_away_loses_nothing_but_its_entries() {
 }
 
 #[test]
+fn an_armed_owner_that_goes_away_leaves_the_signal_to_the_others() {
+    let done = with_eventfd();
+    let other = done.clone();
+    assert!(done.arm() && other.arm());
+    done.post(1, ()).expect("it is open");
+    drop(done);
+    assert!(is_readable(&other, false));
+    let mut entries = Vec::new();
+    assert_eq!(other.drain(1, &mut entries), 1);
+    // And before the entry is posted.
+    let third = other.clone();
+    assert!(other.arm() && third.arm());
+    drop(other);
+    third.post(2, ()).expect("it is open");
+    assert!(is_readable(&third, true));
+}
+
+#[test]
 fn a_wait_ends_when_its_time_is_over_and_the_next_one_gets_its_entry() {
     let engine = engine("l3:1 core:2 pu:1");
     let _deadline = Deadline::new("a deadline", &engine);
