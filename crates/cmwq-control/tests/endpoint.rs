@@ -211,7 +211,7 @@ fn parameters_are_an_engines() {
             .parameter(None, "watchdog_thresh")
             .expect_err("no engine")
             .errno,
-        "ENOENT"
+        "ENODEV"
     );
     let one = engine();
     assert_eq!(

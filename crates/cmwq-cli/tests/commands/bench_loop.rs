@@ -22,7 +22,7 @@ fn every_load_is_listed_and_is_run_by_name() {
         .collect();
     assert!(names.len() > 20 && names.contains(&"open"), "{names:?}");
     for name in names {
-        let report = json(&["--loop", name, "--time-ms=10", "--runs=1", "--scopes=cache"]);
+        let report = json(&["--loop", name, "--time-ms=40", "--runs=1", "--scopes=cache"]);
         assert_eq!(report["format"], "cmwq-bench-loop");
         assert_eq!(report["settings"]["loop"], name);
         let first = &report["results"][0];

@@ -175,11 +175,12 @@ impl NodeLimit {
 impl Drop for NodeLimit {
     fn drop(&mut self) {
         crate::sys::ends::at_the_end(|| {
-            let free = self.free.load(Ordering::Relaxed);
-            assert_eq!(free, self.limit.load(Ordering::Relaxed), "free credits");
+            // Nobody shares it any more: these are the newest values.
+            let (free, limit) = (*self.free.get_mut(), *self.limit.get_mut());
+            assert_eq!(free, limit, "free credits");
             // A shared limit that is tight counts as one that waits.
             let most = usize::from(self.shared.is_some());
-            let waiting = self.waiting.load(Ordering::Relaxed);
+            let waiting = *self.waiting.get_mut();
             assert!(waiting <= most, "{waiting} pool workqueues wait");
         });
     }
