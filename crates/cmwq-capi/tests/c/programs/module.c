@@ -71,7 +71,7 @@ static void toynet_watchdog(struct work_struct *work)
 {
 	struct toynet *net = container_of(to_delayed_work(work), struct toynet, watchdog);
 
-	net->beats++;
+	WRITE_ONCE(net->beats, net->beats + 1);
 	if (READ_ONCE(net->up))
 		queue_delayed_work(net->wq, &net->watchdog, msecs_to_jiffies(1));
 }
@@ -174,7 +174,7 @@ int main(void)
 	if (ktime_get_ns() - start < 2 * (u64)NSEC_PER_MSEC)
 		return 4;
 	flush_delayed_work(&toynet->watchdog);
-	if (!toynet->beats)
+	if (!READ_ONCE(toynet->beats))
 		return 5;
 	cleanup_module();
 	return 0;
