@@ -26,6 +26,7 @@ use crate::sys::atomic::plain::AtomicU64;
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::cell::Guarded;
 use crate::sys::free_list::FreeList;
+use crate::sys::prefetch::{self, LINE};
 use crate::sys::sync::Mutex;
 use crossbeam_utils::CachePadded;
 use std::mem::MaybeUninit;
@@ -35,6 +36,10 @@ use std::sync::{Arc, Weak};
 
 /// Entries of a chunk.
 pub(crate) const MOST: usize = if cfg!(cmwq_loom) { 4 } else { 128 };
+/// Entries that lie together: on one line if they are addresses, on three if they are closures.
+pub(in crate::item) const TOGETHER: usize = if cfg!(cmwq_loom) { 2 } else { 8 };
+/// How many entries ahead of writing are prefetched.
+pub(in crate::item) const AHEAD: usize = 4 * TOGETHER;
 /// How many unused chunks are always kept.
 pub(in crate::item) const KEPT: usize = 4;
 /// How many unused chunks are taken from the list of them in one holding of its lock.
@@ -99,9 +104,12 @@ pub(in crate::item) struct About {
     /// The entries of a [parked](super::part::Part::park) part: the first, and the end.
     pub(in crate::item) parked: Guarded<(usize, usize)>,
     /// The entries. Of `items` and `closures` one is empty.
-    pub(in crate::item) items: Box<[Guarded<Option<NonNull<RawWork>>>]>,
-    pub(in crate::item) closures: Box<[Guarded<Payload>]>,
+    pub(in crate::item) items: Box<[Places<Option<NonNull<RawWork>>>]>,
+    pub(in crate::item) closures: Box<[Places<Payload>]>,
 }
+
+#[repr(align(64))]
+pub(in crate::item) struct Places<T: Copy>(pub(in crate::item) [Guarded<T>; TOGETHER]);
 
 // SAFETY: the maker writes an entry before it counts it, and the taker reads it after that; its contents are owned as
 // `Pending`s, which are Send, as closures are.
@@ -109,17 +117,60 @@ unsafe impl Sync for Chunk {}
 // SAFETY: as above.
 unsafe impl Send for Chunk {}
 
-/// Room for the contents of all entries of a chunk.
-fn room_for<T: Copy>(empty: T) -> Box<[Guarded<T>]> {
-    (0..MOST).map(|_| Guarded::new(empty)).collect()
+impl<T: Copy> Places<T> {
+    fn of_most(empty: T) -> Box<[Self]> {
+        let places = || Places(std::array::from_fn(|_| Guarded::new(empty)));
+        (0..MOST / TOGETHER).map(|_| places()).collect()
+    }
+
+    /// Calls `ask` for each cache line of the group of entries to which this one belongs.
+    #[inline]
+    pub(in crate::item) fn lines(all: &[Self], place: usize, ask: impl Fn(usize)) {
+        if let Some(places) = all.get(place / TOGETHER) {
+            let first = std::ptr::from_ref(places).addr();
+            (0..size_of::<Self>())
+                .step_by(LINE)
+                .for_each(|at| ask(first + at));
+        }
+    }
 }
 
 /// The chunks of one pool workqueue, of items or of closures.
 pub(crate) struct ChunkStore {
     pub(in crate::item) serial: Serial,
     pub(in crate::item) destination: Destination,
-    /// The unused chunks.
-    pub(in crate::item) spare: CachePadded<Mutex<FreeList<Box<Chunk>>>>,
+    pub(in crate::item) spare: CachePadded<Mutex<Spares>>,
+}
+
+/// The unused chunks.
+pub(in crate::item) struct Spares {
+    /// The next one to be used: its lines were prefetched.
+    pub(in crate::item) next: Option<Box<Chunk>>,
+    pub(in crate::item) others: FreeList<Box<Chunk>>,
+}
+
+impl Spares {
+    fn new() -> Self {
+        Spares {
+            next: None,
+            others: FreeList::new(),
+        }
+    }
+
+    pub(in crate::item) fn take(&mut self) -> Option<Box<Chunk>> {
+        let found = self.next.take().or_else(|| self.others.take());
+        self.next = self.others.take();
+        if let Some(next) = &self.next {
+            let first = std::ptr::from_ref::<Chunk>(next).addr();
+            (0..size_of::<Chunk>())
+                .step_by(LINE)
+                .for_each(|at| prefetch::to_write(first + at));
+            (0..AHEAD)
+                .step_by(TOGETHER)
+                .for_each(|place| next.prefetch(place));
+        }
+        found
+    }
 }
 
 /// The contents of an entry.
@@ -170,7 +221,7 @@ impl ChunkStore {
                 numbers: numbers.clone(),
                 home: home.clone(),
             },
-            spare: CachePadded::new(Mutex::new(FreeList::new())),
+            spare: CachePadded::new(Mutex::new(Spares::new())),
         })
     }
 
@@ -190,9 +241,9 @@ impl ChunkStore {
     /// Frees the chunks that were not used since the last call, except a few. Called with no lock
     /// held.
     pub(crate) fn trim(&self) {
-        let mut left = self.spare.lock().look().saturating_sub(KEPT);
+        let mut left = self.spare.lock().others.look().saturating_sub(KEPT);
         while left > 0 {
-            let some = self.spare.lock().oldest(left.min(FREED_AT_ONCE));
+            let some = self.spare.lock().others.oldest(left.min(FREED_AT_ONCE));
             if some.is_empty() {
                 return;
             }
@@ -207,8 +258,8 @@ impl Chunk {
     fn new(destination: &Destination) -> Self {
         let (mut items, mut closures) = Default::default();
         match destination.contents {
-            Contents::Items => items = room_for(None),
-            Contents::Closures => closures = room_for([MaybeUninit::uninit(); 3]),
+            Contents::Items => items = Places::of_most(None),
+            Contents::Closures => closures = Places::of_most([MaybeUninit::uninit(); 3]),
         }
         Chunk {
             node: RawWork::node(),
@@ -228,6 +279,13 @@ impl Chunk {
         }
     }
 
+    /// Prefetches the entries that lie together with this one, which will be written soon.
+    #[inline]
+    pub(in crate::item) fn prefetch(&self, place: usize) {
+        Places::lines(&self.about.items, place, prefetch::to_write);
+        Places::lines(&self.about.closures, place, prefetch::to_write);
+    }
+
     /// What all entries have in common. Only its maker may call this before the chunk is published.
     #[inline]
     pub(in crate::item) fn number(&self) -> usize {
@@ -235,11 +293,22 @@ impl Chunk {
         unsafe { self.about.number.get() }
     }
 
+    /// Prefetches the item of a filled entry, which will run soon.
+    #[inline]
+    pub(in crate::item) fn prefetch_item(&self, place: usize) {
+        let item = self.item(place).addr().get();
+        prefetch::to_write(item);
+        // SAFETY: written before it was published.
+        if unsafe { self.about.in_blocks.get() } {
+            prefetch::to_write(item + LINE);
+        }
+    }
+
     /// The item of a filled entry.
     #[inline]
     pub(in crate::item) fn item(&self, place: usize) -> NonNull<RawWork> {
         // SAFETY: written before it was counted, and the caller has seen the count.
-        let item = unsafe { self.about.items[place].get() };
+        let item = unsafe { self.about.items[place / TOGETHER].0[place % TOGETHER].get() };
         item.expect("it was put there before it was counted")
     }
 
@@ -261,7 +330,7 @@ impl Chunk {
 
     #[inline]
     pub(in crate::item) fn address(&self, place: usize) -> usize {
-        std::ptr::from_ref(&self.about.closures[place]).addr()
+        std::ptr::from_ref(&self.about.closures[place / TOGETHER].0[place % TOGETHER]).addr()
     }
 
     /// The contents of a filled entry. Called once, by the thread that has taken it. The location
@@ -273,7 +342,7 @@ impl Chunk {
             match self.about.destination.contents {
                 Contents::Items => Found::Item(Pending::from_raw(self.item(place))),
                 Contents::Closures => Found::Closure(Small::from_parts(
-                    self.about.closures[place].get(),
+                    self.about.closures[place / TOGETHER].0[place % TOGETHER].get(),
                     self.number(),
                     self.address(place),
                 )),
@@ -309,7 +378,7 @@ impl Chunk {
         // SAFETY: made by `Box::leak`, and no other thread has it.
         let chunk = unsafe { Box::from_raw(chunk.as_ptr()) };
         if let Some(home) = chunk.about.destination.home.upgrade() {
-            home.spare.lock().put(chunk);
+            home.spare.lock().others.put(chunk);
         }
     }
 }

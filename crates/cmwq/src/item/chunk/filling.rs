@@ -83,7 +83,7 @@ impl Filling {
             item(self.chunk.take_item(place));
         }
         if let Some(home) = self.chunk.about.destination.home.upgrade() {
-            home.spare.lock().put(self.chunk);
+            home.spare.lock().others.put(self.chunk);
         }
     }
 }

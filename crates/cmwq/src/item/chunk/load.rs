@@ -1,6 +1,6 @@
 //! What can be added to a chunk: items, small closures, and closures with a handle, which are both as long as the handle exists.
 
-use super::entries::{Chunk, ChunkStore, Contents, HANDLE};
+use super::entries::{Chunk, ChunkStore, Contents, HANDLE, TOGETHER};
 use crate::item::closure::Small;
 use crate::item::location::Location;
 use crate::item::raw::{Pending, address_of};
@@ -77,7 +77,7 @@ impl Load for Pending {
     unsafe fn put(&self, chunk: &Chunk, place: usize) {
         tell_chunk(self, chunk);
         // SAFETY: by the contract.
-        unsafe { chunk.about.items[place].set(Some(self.as_ptr())) };
+        unsafe { chunk.about.items[place / TOGETHER].0[place % TOGETHER].set(Some(self.as_ptr())) };
     }
 
     #[inline]
@@ -102,7 +102,7 @@ impl Load for &Small {
     #[inline]
     unsafe fn put(&self, chunk: &Chunk, place: usize) {
         // SAFETY: by the contract.
-        unsafe { chunk.about.closures[place].set(self.payload()) };
+        unsafe { chunk.about.closures[place / TOGETHER].0[place % TOGETHER].set(self.payload()) };
     }
 }
 

@@ -1,6 +1,6 @@
 //! The maker's side of chunks: it adds to its last chunk until that is full or taken, or until it publishes otherwise.
 
-use super::entries::{CLOSED, Chunk, ChunkStore, Found, HANDLE, MOST, Serial};
+use super::entries::{AHEAD, CLOSED, Chunk, ChunkStore, Found, HANDLE, MOST, Serial, TOGETHER};
 use super::load::{Load, WithHandle};
 use crate::item::closure::Small;
 use crate::item::raw::{Pending, RawWork};
@@ -61,6 +61,9 @@ impl OpenChunk {
         // SAFETY: the thread holds the chunk, and does not use it after leaving it below, when it
         // may be freed.
         let chunk = unsafe { chunk.as_ref() };
+        if place % TOGETHER == TOGETHER / 2 {
+            chunk.prefetch(place + AHEAD);
+        }
         // SAFETY: no thread reads the entry before it is counted.
         unsafe { load.put(chunk, place) };
         // Release: the taker sees it.
@@ -89,6 +92,9 @@ impl OpenChunk {
         // Relaxed: a hint.
         if ahead == 0 && chunk.filled.load(Ordering::Relaxed) & CLOSED != 0 {
             return false;
+        }
+        if place % TOGETHER == TOGETHER / 2 {
+            chunk.prefetch(place + AHEAD);
         }
         // SAFETY: no thread reads the entry before it is counted.
         unsafe { load.put(chunk, place) };

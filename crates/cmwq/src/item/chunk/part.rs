@@ -1,8 +1,9 @@
 //! The taker's side of chunks: it closes and takes a whole chunk, splits it into parts, and empties their entries one by one.
 
-use super::entries::{CLOSED, Chunk, Contents, Found, HANDLE};
+use super::entries::{CLOSED, Chunk, Contents, Found, HANDLE, Places, TOGETHER};
 use crate::item::raw::{Pending, RawWork, WorkFn};
 use crate::sys::atomic::Ordering;
+use crate::sys::prefetch;
 use std::ptr::NonNull;
 
 /// Some entries of a chunk that was taken; it holds the chunk.
@@ -199,6 +200,23 @@ impl Part {
     /// The address and the function of the entry at `index`, taken or not.
     pub(crate) fn name(&self, index: usize) -> (usize, Option<WorkFn>) {
         self.chunk().name(self.next + index)
+    }
+
+    /// Prefetches the entry at `index` and the ones soon after it, if there are any.
+    #[inline]
+    pub(crate) fn prefetch(&self, index: usize) {
+        let place = self.next + index;
+        if place >= self.end {
+            return;
+        }
+        let chunk = self.chunk();
+        match chunk.about.destination.contents {
+            Contents::Items => chunk.prefetch_item(place),
+            Contents::Closures if place.is_multiple_of(TOGETHER) => {
+                Places::lines(&chunk.about.closures, place, prefetch::to_read);
+            }
+            Contents::Closures => {}
+        }
     }
 }
 

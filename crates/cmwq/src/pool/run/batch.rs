@@ -31,6 +31,9 @@ const LONG_NS: u64 = 8_000;
 /// again.
 const TRIAL: u32 = 32;
 
+/// How many items ahead a worker prefetches.
+const AHEAD: usize = 8;
+
 /// How many items a worker takes at once.
 pub(in crate::pool) struct Size {
     most: usize,
@@ -323,6 +326,11 @@ impl Pool {
             ..
         } = begun;
         let batch = &handle.batch;
+        let prefetch = |index: usize| match &part {
+            Some(part) => part.prefetch(index),
+            None if index < len => batch.prefetch(index),
+            None => (),
+        };
         let run = |mut item: Pending| {
             // The batch is noted before the item is started; after that the item may be queued
             // again.
@@ -330,8 +338,10 @@ impl Pool {
             call_next(item.start())
         };
         let outer = current::enter_queue(current);
+        (0..AHEAD).for_each(prefetch);
         let (mut index, mut panics) = (0, 0);
         let panicked = loop {
+            prefetch(index + AHEAD);
             let panicked = match &part {
                 None => run(batch.take(index)),
                 Some(part) => match part.take(index) {
