@@ -185,7 +185,7 @@ const AS_THEY_ARE: &[(&str, &str)] = &[
     ("cmwq_set_run_hooks", "the same; for tools"),
 ];
 
-/// Whoever adds a function to the C headers decides what C++ programs do.
+/// A developer who adds a function to the C headers also decides how C++ programs call it.
 #[test]
 fn each_function_of_the_c_headers_is_wrapped_or_called_as_it_is() {
     let include = crate_dir().join("include");

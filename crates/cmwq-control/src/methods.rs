@@ -298,7 +298,7 @@ fn engines(serial: Option<u64>) -> Result<Vec<Engine>, ControlError> {
     }
 }
 
-/// There is nothing to ask about yet, which is no mistake of who asks.
+/// The request was right, but the process has no engine yet that could answer it.
 fn no_engine() -> ControlError {
     ControlError::new("ENODEV", "the process has made no workqueue yet")
 }

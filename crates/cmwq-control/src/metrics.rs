@@ -59,8 +59,8 @@ thread_local! {
 
 /// By how much the counters of queues have risen from one scrape to the next, by the queue's number:
 /// for each counter the last value and what was shown. The library's sums go down when attributes
-/// change, and a counter that goes down but not to 0 looks as if it had counted all that is left
-/// anew.
+/// change. A monitoring system takes a counter that goes down for one that has begun at 0 again, and
+/// would add all that is left once more.
 #[derive(Default)]
 struct Risen(HashMap<u64, Vec<[u64; 2]>>);
 

@@ -1,5 +1,5 @@
-//! The credits of a queue's limit, where several pods have its items: all of them are of use, so as many items as the limit says may wait for
-//! each other; and the pods take turns.
+//! The credits of a queue's limit, where several pods have its items. No credit is lost, so as many
+//! items as the limit says may wait for each other; and the pods take turns.
 
 use cmwq_simulated::topology::Topology;
 use cmwq_simulated::{Completion, Engine, Workqueue};

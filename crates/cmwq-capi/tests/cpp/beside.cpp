@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // cmwq.hpp: delayed items, batches, completion queues, groups, threads, attributes. Ends with status 0 if all holds.
 #include <cmwq.hpp>
+#include "check.hpp"
 
 #include <atomic>
 #include <cstdio>
@@ -12,28 +13,10 @@
 #include <thread>
 #include <vector>
 
-#define CHECK(condition)                                                                  \
-    do {                                                                                  \
-        if (!(condition)) {                                                               \
-            std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);          \
-            std::exit(1);                                                                 \
-        }                                                                                 \
-    } while (0)
-
 namespace {
 
 using std::chrono::hours;
 using std::chrono::milliseconds;
-
-template <typename F> int error_of(F &&func)
-{
-    try {
-        func();
-    } catch (const std::system_error &error) {
-        return error.code().value();
-    }
-    return 0;
-}
 
 void delayed(cmwq::workqueue &queue)
 {

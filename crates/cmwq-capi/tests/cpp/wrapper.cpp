@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // cmwq.hpp: what is run, what is thrown, what is freed. Ends with status 0 if all holds.
 #include <cmwq.hpp>
+#include "check.hpp"
 
 #include <atomic>
 #include <cstdio>
@@ -13,14 +14,6 @@
 
 // A second inclusion, as through other headers.
 #include <cmwq.hpp>
-
-#define CHECK(condition)                                                                                                         \
-    do {                                                                                                                         \
-        if (!(condition)) {                                                                                                      \
-            std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                                 \
-            std::exit(1);                                                                                                        \
-        }                                                                                                                        \
-    } while (0)
 
 namespace {
 
@@ -63,16 +56,6 @@ struct counted {
     counted(counted &&other) : count(other.count) { ++*count; }
     ~counted() { --*count; }
 };
-
-template <typename F> int error_of(F &&func)
-{
-    try {
-        func();
-    } catch (const std::system_error &error) {
-        return error.code().value();
-    }
-    return 0;
-}
 
 int global = 7;
 int &reference() { return global; }

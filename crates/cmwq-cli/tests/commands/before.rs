@@ -1,4 +1,5 @@
-//! A process that serves and has made no workqueue yet: it is answered with words, and what cannot be done is not the asker's mistake.
+//! Commands that ask a process which has made no workqueue yet. They say so in words, and end with
+//! status 1 (it failed), not 2 (it was asked wrongly).
 
 use crate::common::{cmwq, failed, said};
 use cmwq_control::ControlBuilder;

@@ -165,7 +165,7 @@ impl NodeLimit {
     }
 
     pub(crate) fn one_less_waits(&self) {
-        // Relaxed: who still sees the old count gives back credits that it could have kept.
+        // Relaxed: a thread that still sees the old count gives back credits that it could have kept.
         self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -175,7 +175,7 @@ impl NodeLimit {
 impl Drop for NodeLimit {
     fn drop(&mut self) {
         crate::sys::ends::at_the_end(|| {
-            // Nobody shares it any more: these are the newest values.
+            // No other thread has a reference any more, so these are the newest values.
             let (free, limit) = (*self.free.get_mut(), *self.limit.get_mut());
             assert_eq!(free, limit, "free credits");
             // A shared limit that is tight counts as one that waits.

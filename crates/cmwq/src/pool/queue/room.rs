@@ -241,7 +241,7 @@ impl WaitingBound {
 impl Drop for WaitingBound {
     fn drop(&mut self) {
         crate::sys::ends::at_the_end(|| {
-            // Nobody shares it any more: this is the newest value.
+            // No other thread has a reference any more, so this is the newest value.
             let taken = *self.taken.get_mut();
             assert_eq!(taken, 0, "units of room that are taken, and the line");
         });

@@ -55,7 +55,8 @@ counters! {
         pub refused: u64,
         /// Visits to the shared store of credits.
         pub limit_visits: u64,
-        /// Times that a thread waited for the lock of one of the pools that it uses now, on behalf of any queue of these pools.
+        /// Times that a thread waited for the lock of one of the pools that it uses now, on behalf of
+        /// any queue of these pools.
         pub lock_waits: u64,
     }
 }

@@ -1,7 +1,8 @@
 //! What holds whenever a pool's lock is free. In builds with debug assertions every release of the lock asserts it: in tests with real
 //! threads, in the simulator and in exploration. Unit tests, which set counts without workers, and models are left out.
 //!
-//! When a pool goes, nothing is left of what it has counted; credits, room and slots are checked where they are counted.
+//! When a pool is dropped, nothing is left of what it has counted. Credits, room and slots are
+//! checked where they are counted.
 //!
 //! Transitions assert the states that they come from where they are made
 //! ([`Counts`](super::counts::Counts), `HeldCredits`, `Colours`); this file asserts what must agree
@@ -69,8 +70,8 @@ impl Inner {
         );
     }
 
-    /// A pool workqueue with inactive items is in the line for credits, unless it is plugged. One that is in the line keeps no credit for
-    /// later: others wait too.
+    /// A pool workqueue with inactive items is in the line for credits, unless it is plugged. One
+    /// that is in the line keeps no credit for later, because others wait too.
     fn assert_that_what_waits_is_in_line(&self) {
         for (_, pwq) in self.pwqs.iter() {
             assert!(
