@@ -64,7 +64,7 @@ fn while_wake_ups_are_brief_a_worker_that_has_slept_on_its_wakers_cpu_comes_firs
         });
         let mut guard = pool.lock();
         if is_brief {
-            (0..64).for_each(|_| drop(guard.occupied.note_wake_up(5_000)));
+            (0..64).for_each(|_| _ = guard.occupied.note_wake_up(5_000));
         }
         assert!(guard.wake_idle());
         let woken = ids.map(|id| guard.workers[id].woken);
