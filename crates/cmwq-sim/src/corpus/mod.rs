@@ -13,6 +13,7 @@ mod facts;
 mod ledger;
 mod program;
 mod protocols;
+mod rewind;
 mod snapshot;
 mod table;
 mod world;

@@ -23,6 +23,9 @@ const REST_NS: u64 = 2_000_000_000;
 /// A run has no more virtual time.
 const LIMIT_NS: u64 = 120_000_000_000;
 
+/// Threads of a run; a program has some ten.
+const STACKS: usize = 64;
+
 /// A small program.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Program {
@@ -115,6 +118,8 @@ impl Program {
         let machine = machine(self.shape(), costs);
         // This process runs no other one.
         cmwq_vm::machine::limit_cpus(machine.cpus.len());
+        // A run must map no memory.
+        cmwq_vm::prepare_stacks(STACKS);
         let tells = server.told();
         std::panic::set_hook(Box::new(move |info| tells.panics(&info.to_string())));
         let told: Rc<Cell<Option<Told>>> = Rc::default();

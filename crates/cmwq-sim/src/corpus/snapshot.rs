@@ -1,11 +1,12 @@
-//! One machine that is set up once and run many times: the process that holds it forks before each run, so that each run
-//! begins with the same memory, and a crash ends that run alone.
+//! One machine that is set up once and run many times: each run begins with the same memory, and a crash ends that run alone.
 //!
-//! Three processes: the driver asks for runs; the server holds the machine, reads what is asked, and forks; a child of the server is one run. The
-//! server allocates nothing between runs: each run has the same addresses, whatever was run before.
+//! Three processes: the driver asks for runs; the server holds the machine, and forks; its child does what is asked, and [goes
+//! back](super::rewind) after each run. If a run crashes, the server, which has not run, forks again.
 
+use super::rewind;
 use cmwq_vm::{Plan, Steered};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::IntoRawFd;
 use std::ptr::NonNull;
 
 /// Threads of which the lengths are told.
@@ -14,7 +15,7 @@ const THREADS: usize = 64;
 const PLACES: usize = 2_048;
 const TEXT: usize = 2_000;
 /// Host seconds after which a run is one that hangs.
-const PATIENCE: u32 = 30;
+pub(super) const PATIENCE: u32 = 30;
 
 /// Which scheduler a run has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,8 +206,7 @@ impl Told {
                 Err(why) => page.say(&why),
             }
         });
-        // SAFETY: the process ends here: what it has of its parent's is not to be dropped.
-        unsafe { libc::_exit(0) }
+        rewind::again()
     }
 }
 
@@ -222,30 +222,26 @@ impl Server {
         Told(self.shared)
     }
 
-    /// Returns in each run, once.
+    /// Returns in each run.
     pub(super) fn serve(mut self) -> (Order, Told) {
-        let mut order = Order::by_time(0);
         loop {
-            if self.orders.read_exact(order.bytes()).is_err() {
-                // SAFETY: the driver wants no more runs.
-                unsafe { libc::_exit(0) }
-            }
             // SAFETY: the process has one thread, so the child has all that the parent has.
             let pid = unsafe { libc::fork() };
             if pid == 0 {
-                // SAFETY: no pointers. A run that hangs ends by a signal, as does one whose server has ended.
-                unsafe {
-                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                    libc::alarm(PATIENCE);
+                // SAFETY: no pointers. Runs end with their server.
+                unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+                match rewind::serve(self.orders.into_raw_fd(), self.ends.into_raw_fd()) {
+                    Ok(order) => return (order, Told(self.shared)),
+                    Err(why) => panic!("a process that goes back: {why}"),
                 }
-                return (order, Told(self.shared));
             }
             let mut status = -1;
-            if pid > 0 {
-                // SAFETY: the child is ours, and has not been waited for; there is room for its status.
-                unsafe { libc::waitpid(pid, &raw mut status, 0) };
+            // SAFETY: the child is ours, and has not been waited for; there is room for its status.
+            if pid < 0 || unsafe { libc::waitpid(pid, &raw mut status, 0) } < 0 || status == 0 {
+                // SAFETY: there is no process to be had, or the driver wants no more runs.
+                unsafe { libc::_exit(0) }
             }
-            // The driver has gone if it does not read.
+            // A run has crashed, and took the process with it. The driver has gone if it does not read.
             let _ = self.ends.write_all(&status.to_ne_bytes());
         }
     }
@@ -282,7 +278,9 @@ impl Snapshot {
                 ends: tells,
                 shared,
             });
-            Told(shared).ends(Err(why))
+            shared.with(|page| page.say(&why));
+            // SAFETY: the process ends here: what it has of its parent's is not to be dropped.
+            unsafe { libc::_exit(0) }
         }
         Ok(Snapshot {
             pid,
