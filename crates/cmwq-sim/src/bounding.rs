@@ -33,9 +33,12 @@ pub(crate) struct Arguments {
     /// With a weak memory: a thread may see old values of memory wherever the orderings in the code allow it
     #[arg(long)]
     weak: bool,
-    /// Run with this seed only, to replay a failure
-    #[arg(long, requires = "programs", conflicts_with_all = ["runs", "state"], allow_hyphen_values = true, value_parser = whole(0, u64::MAX))]
-    seed: Option<u64>,
+    /// Run with this seed only, to replay a failure; or with several seeds, one after the other
+    #[arg(long, value_delimiter = ',', requires = "programs", conflicts_with_all = ["runs", "state"], allow_hyphen_values = true, value_parser = whole(0, u64::MAX))]
+    seed: Vec<u64>,
+    /// As if a run with so many steps had been seen, to replay a failure
+    #[arg(long, requires = "seed", allow_hyphen_values = true, value_parser = whole(1, u64::MAX))]
+    length: Option<u64>,
     /// The most runs of each program. By default as many as find each fault of the given depth with a probability of 99.9 %
     #[arg(long, allow_hyphen_values = true, value_parser = whole(1, u64::MAX))]
     runs: Option<u64>,
@@ -72,8 +75,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         return tell_operations().map(|()| ExitCode::SUCCESS);
     }
     let programs = programs(arguments).map_err(CliError::new)?;
-    if let Some(seed) = arguments.seed {
-        return replay(arguments, &programs, seed);
+    if !arguments.seed.is_empty() {
+        return replay(arguments, &programs);
     }
     let failures = check(arguments, programs)?;
     Ok(match failures {
@@ -114,32 +117,31 @@ fn programs(arguments: &Arguments) -> Result<Vec<Program>, String> {
 }
 
 /// The command that replays a run.
-fn replay_line(arguments: &Arguments, program: &str, seed: u64) -> String {
+fn replay_line(arguments: &Arguments, program: &str, length: u64, seed: u64) -> String {
     let (depth, scheduler) = (arguments.depth, arguments.scheduler.name());
     let weak = if arguments.weak { " --weak" } else { "" };
     format!(
-        "cmwq-sim corpus --programs {program} --scheduler {scheduler} --depth {depth}{weak} --seed {seed}"
+        "cmwq-sim corpus --programs {program} --scheduler {scheduler} --depth {depth}{weak} --length {length} --seed {seed}"
     )
 }
 
-fn replay(arguments: &Arguments, programs: &[Program], seed: u64) -> Result<ExitCode, CliError> {
+fn replay(arguments: &Arguments, programs: &[Program]) -> Result<ExitCode, CliError> {
     let mut status = ExitCode::SUCCESS;
     for program in programs {
         let mut prepared = Prepared::new(program).map_err(CliError::new)?;
-        let run = prepared.run(arguments.way(), seed);
-        let run = run.map_err(CliError::new)?;
-        let (name, log) = (program.name(), run.log);
-        match run.failure {
-            None => say(&format!(
-                "passed {name}: {} steps, log {log:016x}",
-                run.steps()
-            ))?,
-            Some(why) => {
-                say(&format!(
-                    "FAILED {}: {why}",
-                    replay_line(arguments, &name, seed)
-                ))?;
-                status = ExitCode::FAILURE;
+        prepared.expect(arguments.length.unwrap_or(0));
+        let (name, length) = (program.name(), prepared.size().length);
+        for &seed in &arguments.seed {
+            let run = prepared.run(arguments.way(), seed);
+            let run = run.map_err(CliError::new)?;
+            let (steps, log) = (run.steps(), run.log);
+            match run.failure {
+                None => say(&format!("passed {name}: {steps} steps, log {log:016x}"))?,
+                Some(why) => {
+                    let replay = replay_line(arguments, &name, length, seed);
+                    say(&format!("FAILED {replay}: {why}"))?;
+                    status = ExitCode::FAILURE;
+                }
             }
         }
     }
@@ -152,6 +154,8 @@ struct Task {
     seeds: Seeds,
     /// Runs that the bound asks for, by the longest run so far.
     needed: u64,
+    /// The steps of that one.
+    length: u64,
 }
 
 /// The runs of some programs, pass by pass.
@@ -188,6 +192,7 @@ impl Search<'_> {
                 program: program.clone(),
                 seeds,
                 needed: known.needed,
+                length: known.size.1,
             })
         };
         self.programs.iter().filter_map(left).collect()
@@ -200,7 +205,8 @@ impl Search<'_> {
         let works = tasks.iter().take_while(in_time).map(|task| {
             move || {
                 let mut prepared = Prepared::new(&task.program)?;
-                // By the bound as it is known now: earlier runs may have been longer.
+                // Earlier runs may have been longer.
+                prepared.expect(task.length);
                 let bound = prepared.size().runs(way.depth).max(task.needed);
                 let most = task.seeds.most.min(bound.saturating_sub(task.seeds.from));
                 let seeds = Seeds { most, ..task.seeds };
@@ -223,7 +229,7 @@ impl Search<'_> {
         self.runs += checked.runs;
         if let Some((seed, why)) = &checked.failure {
             self.failures += 1;
-            let replay = replay_line(self.arguments, name, *seed);
+            let replay = replay_line(self.arguments, name, checked.among, *seed);
             say(&format!("FAILED {replay}: {why}")).map_err(|error| error.to_string())?;
         }
         self.ledger.add(name, self.arguments.way(), &checked);

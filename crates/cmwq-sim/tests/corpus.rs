@@ -60,6 +60,22 @@ fn one_seed_is_one_log_under_each_scheduler() {
 }
 
 #[test]
+fn a_seed_has_the_same_log_whatever_was_run_before_it() {
+    let others: Vec<String> = (100..200).map(|seed| seed.to_string()).collect();
+    for scheduler in ["time", "pct", "walk"] {
+        for program in ["queue+cancel-sync", "execute+attrs-once"] {
+            let seeds = format!("7,{},7", others.join(","));
+            let how = ["--scheduler", scheduler, "--seed", &seeds];
+            let (status, said) = corpus(&[["--programs", program].as_slice(), &how].concat());
+            assert_eq!(status, Some(0), "{program} {scheduler}: {said}");
+            let lines: Vec<&str> = said.lines().collect();
+            assert_eq!((lines.len(), lines[0]), (102, lines[101]), "{scheduler}");
+            assert_ne!(lines[0], lines[1]);
+        }
+    }
+}
+
+#[test]
 fn one_seed_is_one_log_with_a_weak_memory_and_the_state_tells_them_apart() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");

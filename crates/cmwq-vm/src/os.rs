@@ -102,6 +102,17 @@ pub fn merge_pauses() {
     with(|vm| vm.merges_pauses = true);
 }
 
+/// From now on a thread that spins does so many polls at most before it yields. Between two of them either another thread goes on, or nothing changes.
+pub fn limit_polls(most: u32) {
+    with(|vm| vm.most_polls = most);
+}
+
+/// How many polls a thread that spins does before it yields, if it would do so many.
+#[must_use]
+pub fn polls(polls: u32) -> u32 {
+    with(|vm| polls.min(vm.most_polls))
+}
+
 /// A cache line that no CPU has accessed yet.
 #[must_use]
 pub fn new_line() -> Line {

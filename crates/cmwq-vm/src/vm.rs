@@ -119,6 +119,8 @@ pub(crate) struct Vm {
     pub(crate) quota: Option<crate::faults::Quota>,
     /// A pause is part of the operation that follows it.
     pub(crate) merges_pauses: bool,
+    /// See [`limit_polls`](crate::os::limit_polls).
+    pub(crate) most_polls: u32,
     /// Called every so many ns.
     pub(crate) probe: Option<(u64, Box<dyn FnMut()>)>,
     /// Which thread is next, if costs do not say it.
@@ -362,6 +364,7 @@ impl Vm {
             standing_clock: (0, 0),
             quota: None,
             merges_pauses: false,
+            most_polls: u32::MAX,
             probe: None,
             steer: None,
             standstills: None,

@@ -26,14 +26,14 @@ pub use table::{OPERATIONS, Operation, Subject};
 
 use cmwq_vm::Plan;
 use serde::{Deserialize, Serialize};
-use snapshot::{Order, Report, Snapshot};
+use snapshot::{BATCH, Order, Report, Snapshot};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// Runs of a program from which it is known which of its steps another thread can notice.
-const LEARNING: u64 = 16;
+const LEARNING: u64 = 64;
 /// Runs of a program from which its size is known.
-const SIZING: u64 = 16;
+const SIZING: u64 = 64;
 /// If more of the runs before the first seed fail, the first seeds will fail too, and the size is of no interest.
 const FAILURES: usize = 1;
 /// The seeds of both are none of the others'.
@@ -142,6 +142,8 @@ impl Way {
 pub struct Checked {
     /// How large it is.
     pub size: Size,
+    /// Change points were among so many steps.
+    pub among: u64,
     /// Runs so far.
     pub runs: u64,
     /// The first run that failed: its seed, and how.
@@ -225,6 +227,11 @@ impl Prepared {
         Ok(failures)
     }
 
+    /// Runs of so many steps are known: change points are among as many.
+    pub fn expect(&mut self, length: u64) {
+        self.size.length = self.size.length.max(length);
+    }
+
     /// How large it is.
     #[must_use]
     pub fn size(&self) -> &Size {
@@ -236,6 +243,10 @@ impl Prepared {
     /// # Errors
     /// There is no process to be had.
     pub fn run(&mut self, way: Way, seed: u64) -> Result<Run, String> {
+        Ok(self.snapshot.run(self.order(way, seed))?.into())
+    }
+
+    fn order(&self, way: Way, seed: u64) -> Order {
         let depth = way.depth;
         let most = (self.size.length * HANGS_AFTER).max(FIRST_LENGTH * HANGS_AFTER);
         let mut order = match way.scheduler {
@@ -250,7 +261,7 @@ impl Prepared {
             }
         };
         order.weak = way.weak.into();
-        Ok(self.snapshot.run(order)?.into())
+        order
     }
 
     /// Runs these seeds, until one fails.
@@ -260,18 +271,19 @@ impl Prepared {
     pub fn check(&mut self, way: Way, seeds: Seeds) -> Result<Checked, String> {
         let mut checked = Checked {
             size: self.size.clone(),
+            among: self.size.length,
             ..Checked::default()
         };
-        for seed in (seeds.from..).take(usize::try_from(seeds.most).unwrap_or(usize::MAX)) {
+        while checked.runs < seeds.most && checked.failure.is_none() {
             if seeds.until.is_some_and(|until| Instant::now() >= until) {
                 break;
             }
-            let run = self.run(way, seed)?;
-            checked.runs += 1;
-            checked.size.add(&run.lengths);
-            if let Some(why) = run.failure {
-                checked.failure = Some((seed, why));
-                break;
+            let mut order = self.order(way, seeds.from + checked.runs);
+            order.runs = (seeds.most - checked.runs).min(BATCH as u64);
+            for report in self.snapshot.runs(order)? {
+                checked.size.add(&report.lengths);
+                checked.failure = report.failure.map(|why| (seeds.from + checked.runs, why));
+                checked.runs += 1;
             }
         }
         Ok(checked)

@@ -23,6 +23,8 @@ const REST_NS: u64 = 2_000_000_000;
 /// A run has no more virtual time.
 const LIMIT_NS: u64 = 120_000_000_000;
 
+/// Polls of a thread that spins.
+const POLLS: u32 = 8;
 /// Threads of a run; a program has some ten.
 const STACKS: usize = 64;
 
@@ -112,7 +114,7 @@ impl Program {
     pub(super) fn hold(&self, server: Server) -> String {
         let costs = Costs {
             // A thread that spins gives up after one round of polls.
-            pause_ns: 80,
+            pause_ns: 20_000 / u64::from(POLLS),
             ..Costs::default()
         };
         let machine = machine(self.shape(), costs);
@@ -153,6 +155,7 @@ impl Program {
         let (ops, shape) = (self.ops.clone(), self.shape());
         move |facts| {
             os::merge_pauses();
+            os::limit_polls(POLLS);
             cmwq_simulated::observe::set_warning_handler(|_| {});
             cmwq_simulated::observe::set_report_handler(|_| {});
             let described = crate::explore::program::description(shape);

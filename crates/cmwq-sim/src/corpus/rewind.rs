@@ -7,7 +7,7 @@
 //! What the kernel knows of the process does not go back: a run must map no memory and open no file. The memory of this module is shared, by which
 //! it is told from what goes back.
 
-use super::snapshot::Order;
+use super::snapshot::{Order, PATIENCE, Shared};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
@@ -25,8 +25,9 @@ struct Store {
     orders: libc::c_int,
     ends: libc::c_int,
     order: Order,
-    /// A run has ended, so its end is to be told.
-    ran: bool,
+    told: Option<Shared>,
+    /// Runs that the order still asks for, with the one that is on.
+    left: u64,
     count: usize,
     regions: [(usize, usize); REGIONS],
     kept: usize,
@@ -51,14 +52,18 @@ unsafe extern "C" {
 ///
 /// # Errors
 /// What the system refuses.
-pub(super) fn serve(orders: libc::c_int, ends: libc::c_int) -> Result<Order, &'static str> {
+pub(super) fn serve(
+    orders: libc::c_int,
+    ends: libc::c_int,
+    told: Shared,
+) -> Result<Order, &'static str> {
     let store = Store::new().ok_or("no memory")?;
     STORE.store(store.as_ptr(), Relaxed);
     // SAFETY: the mapping is there until the process ends, and this is the only thread. A context is used after it was made. After each return of
     // `swapcontext` all is as it was at its call, but for what is in the store.
     unsafe {
         let store = store.as_ptr();
-        ((*store).orders, (*store).ends) = (orders, ends);
+        ((*store).orders, (*store).ends, (*store).told) = (orders, ends, Some(told));
         forget_rseq()?;
         catch_writes(store)?;
         find_regions(&mut *store)?;
@@ -73,7 +78,6 @@ pub(super) fn again() -> ! {
     let store = STORE.load(Relaxed);
     // SAFETY: `serve` has returned in this run, so the store is there; the keeper's stack is not in use.
     unsafe {
-        (*store).ran = true;
         enter(store, next);
         setcontext(&raw const (*store).keeper);
         libc::_exit(3)
@@ -115,17 +119,39 @@ extern "C" fn next() {
     let store = STORE.load(Relaxed);
     // SAFETY: this runs on the store's stack, and what is written back are pages that are writable. System calls write to the store only.
     unsafe {
-        if (*store).ran {
+        let Some(told) = (*store).told else {
+            libc::_exit(3)
+        };
+        for at in 0..(*store).kept {
+            let to = (*store).addresses[at] as *mut [u8; PAGE];
+            std::ptr::copy_nonoverlapping(&raw const (*store).pages[at], to, 1);
+        }
+        (*store).order.seed += 1;
+        (*store).left = (*store).left.saturating_sub(1);
+        if (*store).left == 0 || !told.has_passed() {
             libc::alarm(0);
-            for at in 0..(*store).kept {
-                let to = (*store).addresses[at] as *mut [u8; PAGE];
-                std::ptr::copy_nonoverlapping(&raw const (*store).pages[at], to, 1);
-            }
+            next_order(store);
+        }
+        told.begin();
+        libc::alarm(PATIENCE);
+        setcontext(&raw const (*store).machine);
+        libc::_exit(3)
+    }
+}
+
+/// Tells that the last order is over, if there was one, and waits for the next.
+///
+/// # Safety
+/// The store is there.
+unsafe fn next_order(store: *mut Store) {
+    // SAFETY: by the contract; system calls write to the store only.
+    unsafe {
+        let order = (&raw mut (*store).order).cast::<u8>();
+        if (*store).order.runs > 0 {
             let status = 0_i32;
             // The driver has gone if it does not read.
             libc::write((*store).ends, (&raw const status).cast(), size_of::<i32>());
         }
-        let order = (&raw mut (*store).order).cast::<u8>();
         let mut got = 0;
         while got < size_of::<Order>() {
             let rest = size_of::<Order>() - got;
@@ -135,9 +161,7 @@ extern "C" fn next() {
                 _ => libc::_exit(0),
             }
         }
-        libc::alarm(super::snapshot::PATIENCE);
-        setcontext(&raw const (*store).machine);
-        libc::_exit(3)
+        (*store).left = (*store).order.runs;
     }
 }
 

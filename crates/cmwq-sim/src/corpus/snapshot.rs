@@ -14,6 +14,8 @@ const THREADS: usize = 64;
 /// Places in the sources of which a run can tell; a program has some hundred.
 const PLACES: usize = 2_048;
 const TEXT: usize = 2_000;
+/// Runs that are asked for at a time, at most.
+pub(super) const BATCH: usize = 64;
 /// Host seconds after which a run is one that hangs.
 pub(super) const PATIENCE: u32 = 30;
 
@@ -26,13 +28,15 @@ pub(super) enum How {
     Walk,
 }
 
-/// What is asked for: one run.
+/// What is asked for: runs with this seed and those that follow it, until one fails.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Order {
     how: How,
     depth: u32,
     pub(super) seed: u64,
+    /// How many runs.
+    pub(super) runs: u64,
     length: u64,
     /// Operations after which a run hangs.
     pub(super) most: u64,
@@ -50,6 +54,7 @@ impl Order {
             how: How::Time,
             depth: 0,
             seed,
+            runs: 1,
             length: 0,
             most: u64::MAX,
             weak: 0,
@@ -97,13 +102,20 @@ impl Order {
     }
 }
 
-/// What a run says, in memory that all three processes share.
+/// The size of one run.
 #[repr(C)]
-struct Page {
-    ended: bool,
+struct Ended {
     log: u64,
     count: usize,
     lengths: [u64; THREADS],
+}
+
+/// What the runs of one order say, in memory that all three processes share.
+#[repr(C)]
+struct Page {
+    /// Runs that have ended, by themselves.
+    done: usize,
+    runs: [Ended; BATCH],
     /// What the run has learned of each place: its address, and whether what is done there can be noticed.
     learned: usize,
     places: [(usize, bool); PLACES],
@@ -115,6 +127,21 @@ struct Page {
 }
 
 impl Page {
+    /// The run that is on, or the last one.
+    fn run(&mut self) -> &mut Ended {
+        &mut self.runs[self.done.min(BATCH - 1)]
+    }
+
+    fn report(&self, run: usize) -> Report {
+        let run = &self.runs[run];
+        Report {
+            log: run.log,
+            lengths: run.lengths[..run.count].to_vec(),
+            places: self.places[..self.learned].to_vec(),
+            failure: None,
+        }
+    }
+
     fn say(&mut self, text: &str) {
         self.said = text.len().min(TEXT);
         self.text[..self.said].copy_from_slice(&text.as_bytes()[..self.said]);
@@ -133,7 +160,7 @@ pub(super) struct Report {
 }
 
 #[derive(Clone, Copy)]
-struct Shared(NonNull<Page>);
+pub(super) struct Shared(NonNull<Page>);
 
 impl Shared {
     fn new() -> io::Result<Shared> {
@@ -161,6 +188,18 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// A run has ended: the next one of the order may follow.
+    pub(super) fn has_passed(self) -> bool {
+        self.with(|page| page.said == 0)
+    }
+
+    /// Nothing is known of the next run.
+    pub(super) fn begin(self) {
+        self.with(|page| page.run().count = 0);
+    }
+}
+
 // SAFETY: it is used by one thread of one process at a time.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
@@ -175,8 +214,9 @@ impl Told {
     pub(super) fn steered(self, steered: &Steered) {
         let (lengths, places) = (&steered.lengths, &steered.places);
         self.0.with(|page| {
-            page.count = lengths.len().min(THREADS);
-            page.lengths[..page.count].copy_from_slice(&lengths[..page.count]);
+            let run = page.run();
+            run.count = lengths.len().min(THREADS);
+            run.lengths[..run.count].copy_from_slice(&lengths[..run.count]);
             page.learned = places.len().min(PLACES);
             page.places[..page.learned].copy_from_slice(&places[..page.learned]);
         });
@@ -200,11 +240,11 @@ impl Told {
     /// The run has ended, with this log, or failed.
     pub(super) fn ends(self, result: Result<u64, String>) -> ! {
         self.0.with(|page| {
-            page.ended = true;
             match result {
-                Ok(log) => (page.log, page.said) = (log, 0),
+                Ok(log) => (page.run().log, page.said) = (log, 0),
                 Err(why) => page.say(&why),
             }
+            page.done += 1;
         });
         rewind::again()
     }
@@ -230,7 +270,8 @@ impl Server {
             if pid == 0 {
                 // SAFETY: no pointers. Runs end with their server.
                 unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-                match rewind::serve(self.orders.into_raw_fd(), self.ends.into_raw_fd()) {
+                let (orders, ends) = (self.orders.into_raw_fd(), self.ends.into_raw_fd());
+                match rewind::serve(orders, ends, self.shared) {
                     Ok(order) => return (order, Told(self.shared)),
                     Err(why) => panic!("a process that goes back: {why}"),
                 }
@@ -302,43 +343,56 @@ impl Snapshot {
     ///
     /// # Errors
     /// The machine could not be set up.
-    pub(super) fn run(&mut self, mut order: Order) -> Result<Report, String> {
-        self.shared.with(|page| {
-            (page.ended, page.log, page.count, page.said) = (false, 0, 0, 0);
-            page.learned = 0;
-        });
+    pub(super) fn run(&mut self, order: Order) -> Result<Report, String> {
+        let mut reports = self.runs(order)?;
+        reports.pop().ok_or_else(|| "no run was asked for".into())
+    }
+
+    /// Some runs, [`BATCH`] at most, until one fails.
+    ///
+    /// # Errors
+    /// The machine could not be set up.
+    pub(super) fn runs(&mut self, mut order: Order) -> Result<Vec<Report>, String> {
+        self.shared
+            .with(|page| (page.done, page.said, page.learned) = (0, 0, 0));
         let mut status = [0; 4];
         let asks = self.orders.as_mut().expect("it is there until the end");
         let asked = asks.write_all(order.bytes());
         let ended = asked.and_then(|()| self.ends.read_exact(&mut status));
-        let (ended, mut report) = self.shared.with(|page| {
-            let text = String::from_utf8_lossy(&page.text[..page.said]).into_owned();
-            let report = Report {
-                log: page.log,
-                lengths: page.lengths[..page.count].to_vec(),
-                places: page.places[..page.learned].to_vec(),
-                failure: (!text.is_empty()).then_some(text),
-            };
-            (ended.map(|()| page.ended), report)
+        let (mut reports, said, crashed) = self.shared.with(|page| {
+            let said = String::from_utf8_lossy(&page.text[..page.said]).into_owned();
+            let reports: Vec<Report> = (0..page.done).map(|run| page.report(run)).collect();
+            let crashed = (page.done < BATCH).then(|| page.report(page.done));
+            (reports, said, crashed)
         });
-        let has_ended = ended.map_err(|_| {
-            let why = report.failure.take();
-            format!("the set-up: {}", why.unwrap_or_else(|| "it crashed".into()))
-        })?;
-        if !has_ended {
-            let status = i32::from_ne_bytes(status);
-            let said = report.failure.take().unwrap_or_default();
-            let how = match libc::WIFSIGNALED(status) {
-                true if libc::WTERMSIG(status) == libc::SIGALRM => {
-                    format!("computes for more than {PATIENCE} s")
-                }
-                true => format!("crash: signal {}", libc::WTERMSIG(status)),
-                false => format!("crash: status {status}"),
-            };
-            report.failure = Some(format!("{how} {said}"));
+        if ended.is_err() {
+            let why = if said.is_empty() { "it crashed" } else { &said };
+            return Err(format!("the set-up: {why}"));
         }
-        Ok(report)
+        match i32::from_ne_bytes(status) {
+            0 => {
+                if let Some(last) = reports.last_mut() {
+                    last.failure = (!said.is_empty()).then_some(said);
+                }
+            }
+            status => reports.push(Report {
+                failure: Some(crash(status, &said)),
+                ..crashed.unwrap_or_default()
+            }),
+        }
+        Ok(reports)
     }
+}
+
+fn crash(status: i32, said: &str) -> String {
+    let how = match libc::WIFSIGNALED(status) {
+        true if libc::WTERMSIG(status) == libc::SIGALRM => {
+            format!("computes for more than {PATIENCE} s")
+        }
+        true => format!("crash: signal {}", libc::WTERMSIG(status)),
+        false => format!("crash: status {status}"),
+    };
+    format!("{how} {said}")
 }
 
 impl Drop for Snapshot {
@@ -349,6 +403,57 @@ impl Drop for Snapshot {
         unsafe {
             libc::waitpid(self.pid, &raw mut status, 0);
             libc::munmap(self.shared.0.as_ptr().cast(), size_of::<Page>());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BATCH, Order, Snapshot};
+    use std::cell::Cell;
+
+    thread_local! {
+        static OWN: Cell<u64> = const { Cell::new(0) };
+    }
+
+    #[test]
+    fn each_run_begins_with_the_same_memory_and_a_crash_ends_that_run_alone() {
+        let mut snapshot = Snapshot::new(|server| {
+            let mut heap = vec![0_u64; 100_000];
+            let mut stack = [0_u64; 1_000];
+            let (order, told) = server.serve();
+            let seed = order.seed;
+            let at = seed as usize;
+            let found = heap[at] + heap[50_000] + stack[at % 1_000] + stack[0] + OWN.get();
+            (heap[at], heap[50_000], stack[at % 1_000], stack[0]) = (1, 1, 1, 1);
+            OWN.set(1);
+            let grown: Vec<u64> = std::iter::repeat_n(1, 1_000 * at).collect();
+            std::hint::black_box((&heap, &stack, &grown));
+            if seed == 40 {
+                std::process::abort();
+            }
+            if seed == 50 {
+                told.ends(Err("a promise".into()));
+            }
+            told.ends(Ok(found + 100 * seed))
+        })
+        .unwrap();
+        let mut runs = |seed, runs: usize| {
+            let mut order = Order::by_time(seed);
+            order.runs = runs as u64;
+            snapshot.runs(order).unwrap()
+        };
+        for _ in 0..3 {
+            let reports = runs(0, BATCH);
+            let logs: Vec<u64> = reports[..40].iter().map(|report| report.log).collect();
+            assert_eq!(logs, (0..40).map(|seed| 100 * seed).collect::<Vec<_>>());
+            assert_eq!(reports.len(), 41);
+            let crash = reports[40].failure.as_deref();
+            assert_eq!(crash.map(str::trim), Some("crash: signal 6"));
+            let reports = runs(41, BATCH);
+            assert_eq!(reports.len(), 10);
+            assert_eq!(reports[9].failure.as_deref(), Some("a promise"));
+            assert_eq!(runs(51, BATCH).len(), BATCH);
         }
     }
 }

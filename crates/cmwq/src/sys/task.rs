@@ -21,6 +21,12 @@ pub(crate) fn pause() {
     loom::thread::yield_now();
 }
 
+/// How many of these polls a thread does between two yields: all. A simulator may do fewer.
+#[inline]
+pub(crate) const fn polls(polls: u32) -> u32 {
+    polls
+}
+
 #[cfg(all(test, not(cmwq_loom)))]
 thread_local! {
     static YIELDS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };

@@ -13,6 +13,11 @@ pub(crate) fn pause() {
     os::pause();
 }
 
+/// How many of these polls a thread does between two yields.
+pub(crate) fn polls(polls: u32) -> u32 {
+    os::polls(polls)
+}
+
 #[cfg(test)]
 crate::sys::local::thread_local! {
     static YIELDS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };

@@ -143,7 +143,7 @@ impl SpinBudget {
         epoch.advance();
         let mut start = clock::now_ns();
         loop {
-            for _ in 0..polls {
+            for _ in 0..task::polls(polls) {
                 task::pause();
                 if done() {
                     return self.paid_off(&budget, polls * 2);
