@@ -17,6 +17,8 @@ const PAGES: usize = 8_192;
 /// Mappings that are writable; a process has less than 100.
 const REGIONS: usize = 256;
 const STACK: usize = 256 << 10;
+/// More than a run allocates outside its machine.
+const SPARE: usize = 64 << 20;
 
 #[repr(C, align(4096))]
 struct Store {
@@ -64,6 +66,7 @@ pub(super) fn serve(
     unsafe {
         let store = store.as_ptr();
         ((*store).orders, (*store).ends, (*store).told) = (orders, ends, Some(told));
+        keep_mappings();
         forget_rseq()?;
         catch_writes(store)?;
         find_regions(&mut *store)?;
@@ -162,6 +165,17 @@ unsafe fn next_order(store: *mut Store) {
             }
         }
         (*store).left = (*store).order.runs;
+    }
+}
+
+/// Memory that the C library hands out comes from what it has, whatever its size: a run neither maps memory nor gives any back.
+fn keep_mappings() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: numbers alone. What is allocated and freed at once leaves room for all that a run allocates.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, libc::c_int::MAX);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, libc::c_int::MAX);
+        libc::free(std::hint::black_box(libc::malloc(SPARE)));
     }
 }
 
