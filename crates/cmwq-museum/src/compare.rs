@@ -1,7 +1,7 @@
 //! Pieces under each scheduler, in random programs and in small ones.
 
 use crate::apart;
-use crate::corpus::{Prepared, Program, Seeds, Way};
+use crate::corpus::{Checked, Prepared, Program, Seeds, Way};
 use crate::explore::program::FaultSet;
 use crate::explore::{Case, Runner, Scheduler, Verdict};
 use crate::pieces::Piece;
@@ -50,12 +50,19 @@ pub(crate) fn find_by_rates(most: u64) -> Option<(u64, String)> {
 
 /// As [`find`], from a seed on, and under a scheduler; and how many runs there were.
 fn found_in(program: &Program, way: Way, from: u64, most: u64) -> (Option<(u64, String)>, u64) {
-    let seeds = Seeds {
+    let prepared = Prepared::new(program);
+    checked(prepared.and_then(|mut it| it.check(way, some(from, most))))
+}
+
+fn some(from: u64, most: u64) -> Seeds {
+    Seeds {
         from,
         most,
         until: None,
-    };
-    let checked = Prepared::new(program).and_then(|mut it| it.check(way, seeds));
+    }
+}
+
+fn checked(checked: Result<Checked, String>) -> (Option<(u64, String)>, u64) {
     match checked {
         // The set-up is by costs, and finds it before any run.
         Err(why) => (Some((1, why)), 1),
@@ -66,17 +73,24 @@ fn found_in(program: &Program, way: Way, from: u64, most: u64) -> (Option<(u64, 
     }
 }
 
-/// The first pair of operations that finds the piece.
+/// The first pair of operations that finds the piece, under random priorities or as a walk.
 pub(crate) fn search(piece: &Piece) -> String {
     let mut runs = 0;
     let mut from = 0;
     for pass in PASSES {
         for program in Program::pairs() {
-            let (found, done) = found_in(&program, way(piece, Scheduler::Pct), from, pass);
-            runs += done;
-            if let Some((_, why)) = found {
-                let (name, why) = (program.name(), why.lines().next().unwrap_or("").to_owned());
-                return format!("{name}: found after {runs} runs of all pairs: {why}");
+            let mut prepared = Prepared::new(&program);
+            for (scheduler, how) in [(Scheduler::Pct, "pct"), (Scheduler::Walk, "walk")] {
+                let prepared = prepared.as_mut().map_err(|why| why.clone());
+                let way = way(piece, scheduler);
+                let (found, done) =
+                    checked(prepared.and_then(|it| it.check(way, some(from, pass))));
+                runs += done;
+                if let Some((_, why)) = found {
+                    let why = why.lines().next().unwrap_or("").to_owned();
+                    let name = program.name();
+                    return format!("{name}: {how} found it after {runs} runs of all pairs: {why}");
+                }
             }
         }
         from += pass;

@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     /// Run the programs of two operations only
     #[arg(long, conflicts_with = "protocols")]
     pairs: bool,
-    /// Run only the programs of the five protocols: publishing, cancelling, credits, retiring, caller-runs joins; with a --depth above 2 the smallest of each
+    /// Run only the programs of the protocols: publishing, cancelling, credits, retiring, caller-runs joins, wakers of tasks; with a --depth above 2 the smallest of each
     #[arg(long)]
     protocols: bool,
     /// How the next thread is chosen: time (as its computing takes), pct (random priorities, with the guarantee that --depth describes) or walk (at random at each step)

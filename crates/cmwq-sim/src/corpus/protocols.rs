@@ -1,7 +1,7 @@
 //! The programs that are run for bugs of a greater depth.
 #![forbid(unsafe_code)]
 
-/// Programs of the five protocols. The first of each is the smallest, for bugs of a greater depth.
+/// Programs of the protocols. The first of each is the smallest, for bugs of a greater depth.
 pub const PROTOCOLS: &[(&str, &[&str])] = &[
     (
         "publishing",
@@ -42,4 +42,5 @@ pub const PROTOCOLS: &[(&str, &[&str])] = &[
             "join-in-a-slot+join-in-a-slot",
         ],
     ),
+    ("wakers of tasks", &["await-handle+await-handle"]),
 ];

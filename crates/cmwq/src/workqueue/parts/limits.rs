@@ -253,3 +253,40 @@ impl NodeNumbers {
         share.clamp(self.min_active, self.max_active) as i32
     }
 }
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use crate::Engine;
+    use crate::types::WorkqueueAttrs;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn credits_that_a_thread_hands_on_may_still_make_items_active() {
+        let engine = Engine::builder().build().expect("an engine");
+        let queue = engine.workqueue("q").max_active(1).build();
+        let queue = queue.expect("legal");
+        // One that has waited, and has gone since.
+        let gone = queue.core.members().swap_remove(0);
+        let attrs = WorkqueueAttrs {
+            nice: 1,
+            ..queue.attrs()
+        };
+        queue.apply_attrs(attrs).expect("legal attributes");
+        let limits = &queue.core.limits;
+        let node = &limits.nodes[gone.node];
+        node.line.lock().waiting.push_back(gone.clone());
+        let end = Instant::now() + Duration::from_secs(50);
+        std::thread::scope(|threads| {
+            // Who hands on a credit waits for this lock.
+            let held = gone.pool.lock();
+            threads.spawn(|| limits.serve(gone.node));
+            while !limits.is_any_active(&[]) && Instant::now() < end {
+                std::thread::yield_now();
+            }
+            let hands_on = limits.is_any_active(&[]);
+            drop(held);
+            assert!(hands_on, "a thread has a credit that nobody has got yet");
+        });
+        assert!(!limits.is_any_active(&[]), "it was given back");
+    }
+}

@@ -259,3 +259,23 @@ fn a_turn_begins_when_the_worker_has_arrived() {
     pools.iter().for_each(run);
     assert_eq!(params.slots.usage(), (0, 0));
 }
+
+#[test]
+fn a_pool_whose_cpus_have_become_fewer_gives_back_the_slot_of_one_that_is_gone() {
+    let (params, pools) = pools(4);
+    let (first, _) = &pools[0];
+    assert_eq!(slots_of(&pools), [1, 1]);
+    runs_in_its_turn(first);
+    let mut guard = first.lock_beside_batches();
+    assert!(params.slots.borrow_free());
+    guard.add_slot();
+    drop(guard);
+    let both = (first.lock().slots, params.slots.usage().0);
+    assert_eq!(both, (2, 3), "an item waits for the second one");
+    first.lock_beside_batches().cpus = 1;
+    assert_eq!(slots_of(&pools), [1, 1]);
+    assert_eq!(params.slots.usage(), (2, 0));
+    first.lock().counts.set_running(0);
+    pools.iter().for_each(run);
+    assert_eq!(params.slots.usage(), (0, 0));
+}
