@@ -346,6 +346,7 @@ pub fn wake(tid: Tid, hint: Option<usize>) {
         if let Some(hint) = hint {
             thread.cpu = hint;
         }
+        vm.leave_futex(tid);
         let now = vm.now();
         let share = vm.make_runnable(tid, cpu, now);
         let share = vm.computing(cpu, share);

@@ -161,15 +161,20 @@ impl Vm {
                 let thread = &mut self.threads[tid.index()];
                 if thread.state == State::Blocked && thread.sleeps == sleeps {
                     thread.timed_out = true;
-                    if let Some(futex) = thread.futex.take()
-                        && let Some(sleepers) = self.futexes.get_mut(&futex)
-                    {
-                        sleepers.retain(|&sleeper| sleeper != tid);
-                    }
+                    self.leave_futex(tid);
                     let cpu = self.threads[tid.index()].cpu;
                     self.make_runnable(tid, cpu, at);
                 }
             }
+        }
+    }
+
+    /// A thread wakes up, and not by its futex: who is woken there next is another one.
+    pub(crate) fn leave_futex(&mut self, tid: Tid) {
+        if let Some(futex) = self.threads[tid.index()].futex.take()
+            && let Some(sleepers) = self.futexes.get_mut(&futex)
+        {
+            sleepers.retain(|&sleeper| sleeper != tid);
         }
     }
 

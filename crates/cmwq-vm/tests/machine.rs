@@ -181,6 +181,33 @@ fn siblings_slow_each_other_down() {
 }
 
 #[test]
+fn a_thread_that_was_woken_by_name_takes_no_wake_up_of_its_futex_from_another_one() {
+    const WORD: usize = 0x1000;
+    const PAUSE: Duration = Duration::from_millis(1);
+    let woken = run(&exact("two-vcpus"), || {
+        let woken = Rc::new(Cell::new(false));
+        let first = os::spawn("first", None, || {
+            os::futex_wait(WORD, || true, None);
+            os::sleep(PAUSE * 10);
+        });
+        os::sleep(PAUSE);
+        let own = woken.clone();
+        let second = move || {
+            os::futex_wait(WORD, || true, None);
+            own.set(true);
+        };
+        os::spawn("second", None, second).unwrap();
+        os::sleep(PAUSE);
+        os::wake(first.unwrap(), None);
+        os::sleep(PAUSE);
+        assert_eq!(os::futex_wake(WORD, 1), 1);
+        os::sleep(PAUSE);
+        woken.get()
+    });
+    assert!(woken);
+}
+
+#[test]
 fn a_deadlock_is_told_with_the_names_of_those_that_sleep() {
     let machine = exact("two-vcpus");
     let stuck = cmwq_vm::run(&machine, 1, LIMIT, || {
