@@ -21,13 +21,4 @@ pub(super) const PIECES: &[Piece] = &[
             "    let kept = MUTANT || fits(layout) && own(",
         )],
     ),
-    rated(
-        "nobody-steals",
-        "a pod with nothing to do takes nothing from another one",
-        &[edit(
-            "pool/run/steal.rs",
-            "            if victim.wants_thieves.load(Ordering::Relaxed)\n",
-            "            if !MUTANT && victim.wants_thieves.load(Ordering::Relaxed)\n",
-        )],
-    ),
 ];
