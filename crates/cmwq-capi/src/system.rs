@@ -178,7 +178,7 @@ impl OnCpu {
         // SAFETY: it was queued by the address of the whole, which lives until this has returned.
         let own = unsafe { item.cast::<OnCpu>().as_ref() };
         let (func, arg) = (own.func, own.arg);
-        // SAFETY: the header asks for a function that may be called with the argument on another thread.
+        // SAFETY: the header asks for a function that may be called so on another thread.
         let result = cmwq::raw::call_item_code(|| unsafe { func(arg) });
         own.result.set(Some(result));
     }

@@ -2,8 +2,8 @@
 //! argument make an item of a completion queue; what runs such an item is the library's and the
 //! same for all, so its name would say nothing.
 //!
-//! The item's `func` is then the function to show, with [a bit](names::STANDS_IN) that no address of
-//! a function has. The function to call lies right behind the item. So the engine tells such items
+//! The item's `func` is then the function to show, with [a bit](names::STANDS_IN) that no address
+//! of a function has. The function to call lies right behind the item. So the engine tells such items
 //! apart by their `func` as it does others: two of them with different functions count as different
 //! in the statistics of CPU hogs and when an address is used again.
 
