@@ -6,7 +6,7 @@ use crate::item::{WorkFn, address_of};
 use crate::pool::attrs::function_counts::worth_a_report;
 use crate::pool::lock::guard::PoolGuard;
 use crate::pool::state::hogs::Computing;
-use crate::pool::state::pool::{FrontEnd, Inner, Pool};
+use crate::pool::state::pool::{FrontEnd, Pool};
 use crate::pool::state::worker::{Busy, WorkerHandle, WorkerState};
 use crate::sys::atomic::Ordering;
 use crate::sys::{names, thread};
@@ -139,9 +139,7 @@ impl Pool {
             guard.stats.blocked_seen += 1;
         } else if came_back {
             // It was not counted as running at the last tick, and its clock has moved since.
-            let inner: &mut Inner = &mut guard;
-            let worker = &mut inner.workers[suspect.id];
-            inner.counts.transition_blocked_to_running(worker);
+            guard.step_in(suspect.id, None);
         } else if hogs && !waited_meanwhile {
             guard.step_out(suspect.id, Busy::CpuIntensive);
             let func = guard

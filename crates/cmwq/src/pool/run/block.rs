@@ -3,10 +3,11 @@
 use crate::pool::attrs::kind::PoolFor;
 use crate::pool::state::hogs::Computing;
 use crate::pool::state::member::{self, as_worker};
-use crate::pool::state::pool::{Inner, Pool};
+use crate::pool::state::pool::Pool;
 use crate::pool::state::worker::{Busy, WorkerState};
 use crate::pool::submit::{producer, spawn_history};
 use crate::pool::task::current::is_in_item;
+use crate::sys::cpu;
 use std::sync::Arc;
 
 /// As long as this value exists, the calling worker counts as blocked, and its pool may run another
@@ -68,9 +69,7 @@ impl Drop for BlockGuard {
         guard.workers[id].computing = Computing::default();
         // The monitor may have found the worker awake first.
         if guard.workers[id].state == WorkerState::Busy(Busy::Blocked) {
-            let inner: &mut Inner = &mut guard;
-            let worker = &mut inner.workers[id];
-            inner.counts.transition_blocked_to_running(worker);
+            guard.step_in(id, cpu::current());
         }
         drop(guard);
     }

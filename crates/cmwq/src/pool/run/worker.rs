@@ -370,6 +370,7 @@ impl<'p> Worker<'p> {
             pool.inbox.set_worked(false);
         }
         let since_ns = clock::now_ns();
+        let lacks_work = !pool.has_waiting(&guard);
         {
             let inner: &mut Inner = &mut guard;
             let slot = &mut inner.workers[self.id];
@@ -379,7 +380,7 @@ impl<'p> Worker<'p> {
             let cpu_ns = thread::cpu_time_of_current_ns();
             let used_ns = cpu_ns - std::mem::replace(&mut self.slept_cpu_ns, cpu_ns);
             let is_brief = inner.occupied.note_wake_up(used_ns);
-            slot.note_sleep(since_ns, used_ns, is_brief);
+            slot.note_sleep(since_ns, used_ns, is_brief, lacks_work);
             inner
                 .counts
                 .transition_searching_to_idle(self.id, slot, since_ns);

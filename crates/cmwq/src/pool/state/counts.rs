@@ -264,7 +264,6 @@ impl Counts {
         debug_assert_eq!(worker.state, WorkerState::Busy(Busy::Blocked));
         worker.state = WorkerState::Busy(Busy::Running);
         self.running += 1;
-        self.note_return();
     }
 
     #[inline]

@@ -5,6 +5,7 @@
 use super::pool::Inner;
 use super::worker::{Busy, WorkerSlot, WorkerState};
 use crate::pool::attrs::slots::UNLIMITED;
+use crate::sys::cpu;
 
 /// For how many sleeping workers for each CPU of the pod a pool lets others run at most.
 pub(in crate::pool) const MOST_PER_CPU: u32 = 32;
@@ -172,7 +173,7 @@ impl Inner {
         let before = self.counts.transition_busy_to_searching(slot);
         match before {
             WorkerState::Busy(Busy::CpuIntensive) => self.hog_ended(),
-            WorkerState::Busy(Busy::Blocked) => self.counts.note_return(),
+            WorkerState::Busy(Busy::Blocked) => self.came_back(id, cpu::current()),
             _ => {}
         }
     }
@@ -225,6 +226,56 @@ impl Inner {
                 self.hogs.one_more();
             }
             Busy::Running => unreachable!("it would still count"),
+        }
+    }
+
+    /// Worker `id`, which was blocked, counts as running again. It runs on the CPU `now`; if that
+    /// is not known, on the one where it was last seen.
+    pub(in crate::pool) fn step_in(&mut self, id: u32, now: Option<usize>) {
+        self.counts
+            .transition_blocked_to_running(&mut self.workers[id]);
+        self.came_back(id, now);
+    }
+
+    /// Worker `id` is awake after a block: its item goes on, or has ended.
+    fn came_back(&mut self, id: u32, now: Option<usize>) {
+        self.counts.note_return();
+        let place = &mut self.workers[id].place;
+        let now = now.or(place.last_seen());
+        self.occupied.enter(place, now);
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+    use crate::pool::queue::pwq::Traits;
+    use crate::pool::stubs;
+
+    /// If it did not, others would be woken, or moved, onto its CPU.
+    #[test]
+    fn a_worker_uses_its_cpu_again_after_a_block_and_after_an_item_that_blocked() {
+        let pool = stubs::pool(907, 0);
+        let pwq = stubs::add_pwq(&pool, Traits::default(), 1).index;
+        let here = cpu::current();
+        for ends in [false, true] {
+            let (id, _handle) = stubs::searching(&pool);
+            let mut guard = pool.lock();
+            let inner: &mut Inner = &mut guard;
+            inner.occupied.enter(&mut inner.workers[id].place, here);
+            inner.begin(id, pwq, false);
+            inner.step_out(id, Busy::Blocked);
+            let expected = |inner: &Inner| inner.workers[id].place.expected();
+            assert_eq!(expected(inner), None, "it sleeps");
+            match ends {
+                false => inner.step_in(id, None),
+                true => inner.end(id),
+            }
+            assert!(expected(inner).is_some());
+            if !ends {
+                assert_eq!(expected(inner), here);
+                inner.end(id);
+            }
         }
     }
 }

@@ -137,8 +137,18 @@ impl WorkerSlot {
     /// The share decides where every CPU has a thread that computes. A worker that waits for that
     /// thread finds several items when it runs at last, so its wake-ups are not brief. By that alone
     /// it would have a long slice, and wait again.
-    pub(in crate::pool) fn note_sleep(&mut self, now_ns: u64, used_ns: u64, is_brief: bool) {
+    ///
+    /// If the worker sleeps although items wait (not `lacks_work`), it counts as if it had computed
+    /// all the time: it competes with workers of its own pool, which it should not interrupt.
+    pub(in crate::pool) fn note_sleep(
+        &mut self,
+        now_ns: u64,
+        used_ns: u64,
+        is_brief: bool,
+        lacks_work: bool,
+    ) {
         self.has_slept = true;
+        let used_ns = if lacks_work { used_ns } else { u64::MAX };
         self.share.note_sleep(now_ns, used_ns);
         self.set_slice(is_brief || self.share.is_small());
     }
@@ -244,7 +254,7 @@ mod tests {
         let mut now_ns = 1_000_000;
         let mut note_sleep = |worker: &mut WorkerSlot, is_brief| {
             now_ns += 1_000_000;
-            worker.note_sleep(now_ns, 1_000_000, is_brief);
+            worker.note_sleep(now_ns, 1_000_000, is_brief, true);
         };
         note_sleep(worker, true);
         assert!(slice_ns() < default_ns);
@@ -258,12 +268,23 @@ mod tests {
         // A computing thread has kept it waiting: it finds much to do, but has slept for longer.
         for _ in 0..20 {
             now_ns += 1_000_000;
-            worker.note_sleep(now_ns, 200_000, false);
+            worker.note_sleep(now_ns, 200_000, false, true);
         }
         assert!(slice_ns() < default_ns, "it uses a fifth of a CPU");
+        // It sleeps in its items as well, and then sleeps because others run for which items wait.
         for _ in 0..20 {
             now_ns += 1_000_000;
-            worker.note_sleep(now_ns, 300_000, false);
+            worker.note_sleep(now_ns, 200_000, false, false);
+        }
+        assert_eq!(slice_ns(), default_ns, "it competes with its own pool");
+        for _ in 0..40 {
+            now_ns += 1_000_000;
+            worker.note_sleep(now_ns, 200_000, false, true);
+        }
+        assert!(slice_ns() < default_ns, "it lacks work again");
+        for _ in 0..20 {
+            now_ns += 1_000_000;
+            worker.note_sleep(now_ns, 300_000, false, true);
         }
         assert_eq!(slice_ns(), default_ns, "it uses more");
     }

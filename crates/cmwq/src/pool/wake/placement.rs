@@ -76,6 +76,11 @@ impl Place {
         std::mem::take(&mut self.bound)
     }
 
+    /// The CPU on which the thread was last seen, or to which it was moved.
+    pub(in crate::pool) fn last_seen(&self) -> Option<usize> {
+        self.cpu
+    }
+
     /// The CPU on which a worker that was picked is expected.
     pub(in crate::pool) fn expected(&self) -> Option<usize> {
         self.cpu.filter(|_| self.awake)
