@@ -13,13 +13,14 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).parent
-# How uv reads its cache: the program, and how many threads it is told to use.
+# How uv reads its cache: the program, and what its environment says.
 WAYS = {
-    "2 threads": ("stock", "2"),
-    "4 threads (uv's own)": ("stock", "4"),
-    "8 threads": ("stock", "8"),
-    "512 threads": ("stock", "512"),
-    "cmwq": ("cmwq", None),
+    "2 threads": ("stock", {"UV_CONCURRENT_CACHE_READS": "2"}),
+    "4 threads (uv's own)": ("stock", {"UV_CONCURRENT_CACHE_READS": "4"}),
+    "8 threads": ("stock", {"UV_CONCURRENT_CACHE_READS": "8"}),
+    "512 threads": ("stock", {"UV_CONCURRENT_CACHE_READS": "512"}),
+    "cmwq": ("cmwq", {}),
+    "cmwq, scope cpu": ("cmwq", {"CMWQ_DEFAULT_AFFINITY_SCOPE": "cpu"}),
 }
 BASE = "4 threads (uv's own)"
 COLUMNS = ["load", "way", "seconds", "cpu_s", "switches", "memory_kb"]
@@ -42,11 +43,10 @@ def run(way, command, folder):
     """Seconds, CPU seconds, context switches and memory of one run in a process of its own."""
     (folder / "resolved.txt").unlink(missing_ok=True)
     shutil.rmtree(folder / "installed", ignore_errors=True)
-    program, threads = WAYS[way]
+    program, says = WAYS[way]
     fixed = {"UV_CACHE_DIR": str(folder / "cache"), "UV_NO_PROGRESS": "1"}
     fixed["UV_CONFIG_FILE"] = str(HERE / "uv.toml")
-    if threads:
-        fixed["UV_CONCURRENT_CACHE_READS"] = threads
+    fixed |= says
     words = [str(word) for word in (folder / program, *command)]
     began = time.monotonic()
     pid = os.posix_spawn(words[0], words, {**os.environ, **fixed})

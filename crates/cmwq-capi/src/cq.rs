@@ -162,11 +162,12 @@ abi! {
         let Some(func) = func else {
             return call.wrong(Wrong::NoFunction, "the function is NULL");
         };
+        let shown = func as usize;
         let func = Func(func, arg);
         // SAFETY: as above.
         unsafe {
             call.with_cq(cq, |cq| {
-                call.with(wq, |queue| match cq.queue.submit(&queue, token, move || func.call()) {
+                call.with(wq, |queue| match cq.queue.submit_as(&queue, token, shown, move || func.call()) {
                     Ok(()) => 0,
                     Err(NotSubmitted::Full) => -libc::ENOSPC,
                     Err(NotSubmitted::Refused(Refused::Draining)) => -libc::ESHUTDOWN,

@@ -2,9 +2,10 @@
 
 use crate::call::{Call, Wrong, abi, beside};
 use crate::handle::{FIRST_HANDLE, Wq, cpu_from_c};
-use cmwq::raw::{RawWork, SystemQueue, SystemWorkqueue, WorkFn, WorkqueueHandle};
-use cmwq::types::Queued;
-use cmwq::{Engine, Error, JoinError};
+use cmwq::raw::{NamedWork, RawWork, SystemQueue, SystemWorkqueue, WorkFn, WorkqueueHandle};
+use cmwq::types::{FlushError, Queued};
+use cmwq::{Engine, Error};
+use std::cell::Cell;
 use std::ffi::{c_int, c_long, c_uint, c_void};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -141,15 +142,79 @@ pub(crate) fn of_handle(handle: WorkqueueHandle) -> Option<SystemQueue> {
     ALL[index_of(handle)?].get().ok()
 }
 
-/// An argument of C's that another thread is to use: C has said that it may.
-struct Argument(*mut c_void);
+type OnCpuFn = unsafe extern "C-unwind" fn(*mut c_void) -> c_long;
 
-// SAFETY: the caller passes it in order to have it used there, and waits meanwhile.
-unsafe impl Send for Argument {}
+/// A function that a worker of one CPU calls while the caller waits. Tools show the item as it.
+#[repr(C)]
+struct OnCpu {
+    work: NamedWork,
+    func: OnCpuFn,
+    arg: *mut c_void,
+    /// `None`: it has not returned.
+    result: Cell<Option<c_long>>,
+}
 
-impl Argument {
-    fn get(self) -> *mut c_void {
-        self.0
+impl OnCpu {
+    fn new(func: OnCpuFn, arg: *mut c_void) -> Box<OnCpu> {
+        Box::new(OnCpu {
+            work: NamedWork::new(Self::run, func as usize),
+            func,
+            arg,
+            result: Cell::new(None),
+        })
+    }
+
+    /// Its own item is not told from the calling one if they have one address and function: see
+    /// [`new_items`].
+    fn unlike_current(func: OnCpuFn, arg: *mut c_void) -> Box<OnCpu> {
+        let first = OnCpu::new(func, arg);
+        match cmwq::raw::current_work() {
+            Some(own) if std::ptr::eq(own, first.work.raw()) => OnCpu::new(func, arg),
+            _ => first,
+        }
+    }
+
+    unsafe extern "C-unwind" fn run(item: NonNull<RawWork>) {
+        // SAFETY: it was queued by the address of the whole, which lives until this has returned.
+        let own = unsafe { item.cast::<OnCpu>().as_ref() };
+        let (func, arg) = (own.func, own.arg);
+        // SAFETY: the header asks for a function that may be called so on another thread.
+        let result = cmwq::raw::call_item_code(|| unsafe { func(arg) });
+        own.result.set(Some(result));
+    }
+}
+
+/// Runs the function on the CPU, and waits.
+fn on_cpu(call: &Call, cpu: usize, func: OnCpuFn, arg: *mut c_void) -> c_long {
+    let item = NonNull::from(Box::leak(OnCpu::unlike_current(func, arg)));
+    // SAFETY: it is freed below when it has ended, and nowhere else.
+    let queued =
+        handle_of(PERCPU).and_then(|handle| unsafe { handle.queue_raw_on(cpu, item.cast()) });
+    // SAFETY: no thread but this one frees it.
+    let work = unsafe { item.as_ref() }.work.raw();
+    let waits = match queued {
+        Ok(queued) => queued.is_accepted().then(|| work.flush_by_workers()),
+        Err(error) => {
+            // SAFETY: it was not queued.
+            drop(unsafe { Box::from_raw(item.as_ptr()) });
+            return call.error(&error);
+        }
+    };
+    if let Some(Err(error)) = waits {
+        // It may still run, so it stays.
+        let own = error == FlushError::OwnItem;
+        let what = if own {
+            Wrong::OwnItem
+        } else {
+            Wrong::Unsuitable
+        };
+        return call.wrong(what, &error.to_string());
+    }
+    // SAFETY: it has ended, or was refused.
+    let ended = unsafe { Box::from_raw(item.as_ptr()) };
+    match ended.result.get() {
+        Some(result) => result,
+        None => call.wrong(Wrong::Unsuitable, "the function has not returned"),
     }
 }
 
@@ -215,21 +280,10 @@ abi! {
         let Some(func) = func else {
             return call.wrong(Wrong::NullArgument, "the function is NULL");
         };
-        let arg = Argument(arg);
-        let run = move || {
-            let arg = arg.get();
-            // SAFETY: the header asks for a function that may be called with the argument on another thread.
-            cmwq::raw::call_item_code(|| unsafe { func(arg) })
-        };
         let Some(cpu) = cpu_from_c(cpu) else {
             return call.wrong(Wrong::NoCpu, "the CPU must be named");
         };
-        match cmwq::raw::run_on_cpu(cpu, run) {
-            Ok(Ok(value)) => value,
-            Ok(Err(error @ JoinError::OwnItem)) => call.wrong(Wrong::OwnItem, &error.to_string()),
-            Ok(Err(error)) => call.wrong(Wrong::Unsuitable, &error.to_string()),
-            Err(error) => call.error(&error),
-        }
+        on_cpu(call, cpu, func, arg)
     }
 
     fn cmwq_schedule_on_each_cpu(call, func: Option<WorkFn>) -> c_int {

@@ -303,6 +303,22 @@ fn a_work_function_describes_itself() {
 }
 
 #[test]
+fn a_function_with_an_argument_is_shown_by_its_own_name() {
+    let folder = folder("shown");
+    let source = "tests/c/programs/shown.c";
+    // The symbols of a program are found in its dynamic table.
+    let program = compile(&folder, source, &cc(), &["-std=c11", "-rdynamic"]);
+    let text = run::<&str>(&program, &[]);
+    let runs = |name: &str| {
+        let line = |line: &&str| line.contains("in-flight:") && line.contains(name);
+        text.lines().filter(line).count()
+    };
+    assert_eq!(runs("thumbnail"), 1, "{text}");
+    assert_eq!(runs("look_around"), 1, "{text}");
+    assert!(text.contains("2*checksum"), "they wait: {text}");
+}
+
+#[test]
 fn an_address_is_used_again_by_the_function_that_has_freed_it() {
     let folder = folder("reused_address");
     let source = "tests/c/programs/reused_address.c";

@@ -17,6 +17,8 @@
 //! | the signal mask of a child process | [`reset_signal_mask`] |
 
 pub use crate::item::EmbeddedWork;
+#[doc(hidden)]
+pub use crate::item::NamedWork;
 /// An item that is called with its own address, for C and for structures that contain their items.
 ///
 /// ```

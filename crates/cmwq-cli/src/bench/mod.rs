@@ -38,15 +38,15 @@ mod stats;
 mod svg;
 mod table;
 
-use std::io::{self, IsTerminal};
 use std::time::Instant;
 
 use cmwq::topology::{CpuSet, Topology};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use crate::out_file::OutFile;
 use crate::output;
 use cmwq_command::CliError;
+use cmwq_command::figures::progress_bar;
 
 pub(crate) use args::Args;
 use args::{Format, Options};
@@ -249,16 +249,4 @@ fn timed(setting: &Setting<'_>, config: &Config, items: u64) -> Result<(Measured
     let measured = measure(setting, config, items)?;
     let cost = Cost::of(begun.elapsed(), measured.elapsed, items);
     Ok((measured, cost))
-}
-
-/// A bar on a terminal, nothing elsewhere. It moves only between measurements: it must not disturb them.
-fn progress_bar(steps: usize) -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(steps as u64);
-    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg}") {
-        bar.set_style(style);
-    }
-    bar
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use cmwq::Engine;
 use cmwq::affinity::AffinityScope;
 use cmwq::topology::CpuSet;
+use procfs::{Current, CurrentSI};
 
 use crate::bench::plan;
 use cmwq_command::CliError;
@@ -66,16 +67,11 @@ pub(super) fn pods(scope: &str, shard_size: Option<usize>) -> Result<Vec<CpuSet>
 
 /// Bytes of memory that may be taken without swapping, if the system says so.
 pub(super) fn memory_available() -> Option<u64> {
-    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = info
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(kib << 10)
+    procfs::Meminfo::current().ok()?.mem_available
 }
 
 /// CPU time of the whole machine so far, in ticks.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Busy {
     busy: u64,
     all: u64,
@@ -83,8 +79,16 @@ pub(super) struct Busy {
 
 impl Busy {
     pub(super) fn now() -> Self {
-        let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-        parse_stat(&stat)
+        let stat = procfs::KernelStats::current();
+        stat.map_or_else(|_| Busy::default(), |stat| Busy::of(&stat.total))
+    }
+
+    /// Waiting for a disk is idle. The time of guests is in that of users already.
+    fn of(cpu: &procfs::CpuTime) -> Self {
+        let others = [cpu.irq, cpu.softirq, cpu.steal].into_iter().flatten();
+        let busy = cpu.user + cpu.nice + cpu.system + others.sum::<u64>();
+        let all = busy + cpu.idle + cpu.iowait.unwrap_or(0);
+        Busy { busy, all }
     }
 
     /// Percent of all CPUs that were busy since `earlier`.
@@ -94,38 +98,13 @@ impl Busy {
     }
 }
 
-fn parse_stat(stat: &str) -> Busy {
-    let ticks: Vec<u64> = stat
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .split_ascii_whitespace()
-        .skip(1)
-        // User, nice, system, idle, waiting for I/O, interrupts, soft interrupts, stolen; guests are in user already.
-        .take(8)
-        .filter_map(|word| word.parse().ok())
-        .collect();
-    let all: u64 = ticks.iter().sum();
-    let idle: u64 = ticks.iter().skip(3).take(2).sum();
-    Busy {
-        busy: all - idle,
-        all,
-    }
-}
-
 /// CPU time that process `id` has used so far, with all its threads, the ended ones too.
 pub(super) fn cpu_time(id: u32) -> Option<Duration> {
-    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    parse_cpu_time(&stat, rustix::param::clock_ticks_per_second())
-}
-
-fn parse_cpu_time(stat: &str, ticks_per_s: u64) -> Option<Duration> {
-    // The name may contain anything, also blanks and brackets.
-    let (_, fields) = stat.rsplit_once(')')?;
-    let mut fields = fields.split_ascii_whitespace().skip(11);
-    let mut next = || fields.next()?.parse::<u64>().ok();
-    let ticks = next()? + next()?;
-    Some(Duration::from_secs_f64(ticks as f64 / ticks_per_s as f64))
+    let stat = procfs::process::Process::new(id as i32).ok()?.stat().ok()?;
+    let ticks = stat.utime + stat.stime;
+    Some(Duration::from_secs_f64(
+        ticks as f64 / procfs::ticks_per_second() as f64,
+    ))
 }
 
 #[cfg(test)]
@@ -152,18 +131,18 @@ mod tests {
     }
 
     #[test]
-    fn process_times_are_behind_the_name() {
-        let stat = "12 (a (b) c) S 1 12 12 0 -1 4194560 100 0 0 0 150 50 0 0 20 0";
-        assert_eq!(parse_cpu_time(stat, 100), Some(Duration::from_secs(2)));
-        assert_eq!(parse_cpu_time("12 (a", 100), None);
-        assert_eq!(parse_cpu_time("12 (a) S 1", 100), None);
-    }
-
-    #[test]
-    fn waiting_is_idle() {
-        let earlier = parse_stat("cpu  10 0 10 100 20 0 0 0 5 0\ncpu0 1 1 1 1");
-        let later = parse_stat("cpu  20 0 20 140 60 0 0 0 5 0\n");
-        assert_eq!(later.percent_since(earlier), 20.0);
-        assert_eq!(earlier.percent_since(earlier), 0.0);
+    fn what_this_process_computes_is_counted_for_it_and_for_the_machine() {
+        let (busy, before) = (Busy::now(), cpu_time(std::process::id()).unwrap());
+        let deadline = std::time::Instant::now() + Duration::from_secs(60);
+        while cpu_time(std::process::id()).unwrap() < before + Duration::from_millis(50) {
+            assert!(
+                std::time::Instant::now() < deadline,
+                "no CPU time in a minute"
+            );
+        }
+        let used = Busy::now().percent_since(busy);
+        assert!(used > 0.0 && used <= 100.0, "{used}");
+        assert_eq!(busy.percent_since(busy), 0.0);
+        assert_eq!(cpu_time(u32::MAX >> 1), None);
     }
 }

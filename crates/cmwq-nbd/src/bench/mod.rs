@@ -12,12 +12,12 @@ mod report;
 mod subject;
 mod text;
 
-use std::fmt::Display;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
-use std::time::{Duration, Instant};
+
+use indicatif::ProgressBar;
 
 pub(crate) use args::Args;
 use args::Format;
@@ -28,10 +28,8 @@ use plan::{Load, PEERS, Scenario, Subject, Target};
 use report::{Outcome, Report, Run, Table};
 use subject::{Disk, Medium, Workspace};
 
+use cmwq_command::figures::progress_bar;
 use cmwq_command::{CliError, output};
-
-/// What starting and stopping a server and fio take beside the measurement, for the time that is left.
-const OVERHEAD: Duration = Duration::from_millis(1500);
 
 /// Times that a measurement is tried.
 const ATTEMPTS: usize = 3;
@@ -115,20 +113,22 @@ fn measure(options: &Args) -> Result<Report, CliError> {
         crate::warn(format_args!("left out: {line}"));
     }
     let cells: usize = loads.iter().map(|cell| cell.subjects.len()).sum();
-    let mut progress = Progress::new(cells * options.runs, options.runtime());
+    let bar = progress_bar(cells * options.runs);
     for run in 0..options.runs {
         for (cell, table) in loads.iter().zip(&mut tables) {
             for nth in 0..cell.subjects.len() {
                 // Each run begins with another one.
                 let nth = (nth + run) % cell.subjects.len();
                 let subject = cell.subjects[nth];
-                progress.show(run, &cell.load, subject);
-                let measured = patiently(cell, subject, options, &workspace, &progress)?;
+                let (title, label, kind) = (&cell.load.title, subject.label(), subject.kind());
+                announce(&bar, format!("run {}: {title}: {label} ({kind})", run + 1));
+                let measured = patiently(cell, subject, options, &workspace, &bar)?;
+                bar.inc(1);
                 table.outcomes[nth].runs.push(measured);
             }
         }
     }
-    drop(progress);
+    bar.finish_and_clear();
     let mut report = Report {
         tool: concat!("cmwq-nbd ", env!("CARGO_PKG_VERSION")),
         machine: machine::description(),
@@ -294,7 +294,7 @@ fn patiently(
     subject: Subject,
     options: &Args,
     workspace: &Workspace,
-    progress: &Progress,
+    bar: &ProgressBar,
 ) -> Result<Run, CliError> {
     let mut left = ATTEMPTS;
     loop {
@@ -302,7 +302,9 @@ fn patiently(
         match one(cell, subject, options, workspace) {
             // Whatever failed may have been stopped by the same signal.
             _ if workspace.is_interrupted() => return Err(subject::interrupted()),
-            Err(error) if left > 0 => progress.warn(format_args!("{error}; once more")),
+            Err(error) if left > 0 => {
+                bar.suspend(|| crate::warn(format_args!("{error}; once more")));
+            }
             done => return done,
         }
     }
@@ -374,70 +376,16 @@ fn one(
     })
 }
 
-/// A line on standard error that says what is running; on a terminal always the same line, which goes when this is dropped.
-struct Progress {
-    all: usize,
-    done: usize,
-    each: Duration,
-    since: Instant,
-    in_place: bool,
-    line: String,
-}
-
-impl Progress {
-    fn new(all: usize, runtime: Duration) -> Self {
-        Progress {
-            all,
-            done: 0,
-            each: runtime + OVERHEAD,
-            since: Instant::now(),
-            in_place: io::stderr().is_terminal(),
-            line: String::new(),
-        }
-    }
-
-    fn show(&mut self, run: usize, load: &Load, subject: Subject) {
-        let each = match self.done {
-            0 => self.each,
-            done => self.since.elapsed() / done as u32,
+/// Says what runs: on the bar, or on standard error in a line of its own if that is no terminal.
+fn announce(bar: &ProgressBar, message: String) {
+    if bar.is_hidden() {
+        let (nth, all) = (bar.position() + 1, bar.length().unwrap_or_default());
+        let left = match bar.position() {
+            0 => String::new(),
+            _ => format!(" (about {} s left)", bar.eta().as_secs()),
         };
-        let left = each * (self.all - self.done) as u32;
-        self.done += 1;
-        self.line = format!(
-            "{}/{} (about {} s left): run {}: {}: {} ({})",
-            self.done,
-            self.all,
-            left.as_secs(),
-            run + 1,
-            load.title,
-            subject.label(),
-            subject.kind()
-        );
-        if self.in_place {
-            self.replace(&self.line);
-        } else {
-            // Without standard error there is no way to report anything.
-            let _ = writeln!(io::stderr(), "{}", self.line);
-        }
+        // Without standard error there is no way to report anything.
+        let _ = writeln!(io::stderr(), "{nth}/{all}{left}: {message}");
     }
-
-    /// On a terminal: writes `line` in place of what is there.
-    fn replace(&self, line: &str) {
-        if self.in_place {
-            let _ = write!(io::stderr(), "\r\x1b[K{line}");
-        }
-    }
-
-    /// A line of its own, above the one that says what is running.
-    fn warn(&self, message: impl Display) {
-        self.replace("");
-        crate::warn(message);
-        self.replace(&self.line);
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.replace("");
-    }
+    bar.set_message(message);
 }

@@ -105,6 +105,7 @@ impl<'a> Reader<'a> {
         loop {
             let Some(header) = input.take() else {
                 let was_alone = self.carry_out_alone(input);
+                self.keep_last(input);
                 self.dispatch();
                 let since = was_alone.then(Instant::now);
                 if was_alone && self.soon_in_a_row >= FEW {
@@ -246,6 +247,19 @@ impl<'a> Reader<'a> {
         self.dispatch();
         self.carry_out(slot);
         true
+    }
+
+    /// Keeps the last of the requests that came together for this thread: nothing is left to read,
+    /// so it works beside the workers that have the others, and one worker less is woken. Not of
+    /// those for a file: there no gain was measured.
+    fn keep_last(&mut self, input: &Input) {
+        if self.carries_out
+            && self.connection.may_batch()
+            && input.emptied()
+            && let Some(last) = self.long.pop()
+        {
+            self.short.push(last);
+        }
     }
 
     /// Whether a request need not wait for a disk. If it is a read of a file, it is done then.

@@ -90,8 +90,9 @@ pub(crate) struct Args {
     strict: bool,
 
     /// Which requests the thread that reads a connection carries out itself: short (at most 8 KiB,
-    /// served from memory or from the page cache; and requests of at most 64 KiB of a client that
-    /// has one at a time) or none, so that every request becomes a work item [default: short]
+    /// served from memory or from the page cache; and of requests of at most 64 KiB the one that
+    /// came alone, or in memory last of several) or none, so that every request becomes a work item
+    /// [default: short]
     #[arg(long, value_name = "WHICH")]
     inline: Option<String>,
 

@@ -367,7 +367,8 @@ fn on_a_terminal_an_error_begins_its_line() {
     let errors: Vec<&str> = said.split("cmwq-nbd: ").collect();
     assert_eq!(errors.len(), 1 + 3, "one for each attempt: {said:?}");
     for before in &errors[..3] {
-        assert!(before.ends_with("\r\x1b[K"), "{said:?}");
+        // What was on the line is cleared.
+        assert!(before.ends_with("\r\x1b[2K"), "{said:?}");
     }
     std::fs::remove_dir_all(path).expect("ours");
 }

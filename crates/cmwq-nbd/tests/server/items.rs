@@ -103,6 +103,34 @@ fn a_request_that_comes_alone_is_no_item_unless_it_waits() {
     }
 }
 
+#[test]
+fn the_last_of_those_that_come_together_for_memory_is_no_item() {
+    const LONG: u32 = 32 << 10;
+    let dir = Dir::new();
+    let file = dir.file("disk");
+    std::fs::write(&file, vec![1; SIZE as usize]).unwrap();
+    let request = Request {
+        command: command::READ,
+        flags: 0,
+        cookie: 7,
+        offset: 0,
+        length: LONG,
+    };
+    for store in ways(&file, 512).chain([memory(SIZE)]) {
+        let expected = if store.memory().is_some() { 20 } else { 0 };
+        let (started, counted) = items_of(store, true, |client| {
+            for _ in 0..20 {
+                let three = request.encode().repeat(3);
+                client.stream.write_all(&three).unwrap();
+                let mut replies = vec![0; 3 * (16 + LONG as usize)];
+                client.stream.read_exact(&mut replies).unwrap();
+            }
+        });
+        assert_eq!((counted.all, counted.inline), (60, expected));
+        assert!(started >= 60 - expected, "{started}");
+    }
+}
+
 /// A file whose writes wait for the disk, since the page cache takes no more.
 struct FullCache(MemoryStore);
 

@@ -14,6 +14,9 @@ use crate::error::TopologyError;
 /// Upper bound of the files read here: a list of every second CPU below `MAX_CPUS` takes 20 KiB.
 const MAX_FILE_BYTES: u64 = 64 * 1024;
 
+/// Most files here are shorter: a file of sysfs is at most a page long, unless it is binary.
+const USUAL_FILE_BYTES: usize = 4096;
+
 /// How many faults are remembered: a reason that holds for one CPU's files mostly holds for all.
 const MAX_FAULTS: usize = 8;
 
@@ -152,7 +155,8 @@ impl Files {
 pub(crate) fn bytes_of(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut options = File::options();
     let options = options.read(true).custom_flags(libc::O_NONBLOCK);
-    let mut bytes = Vec::new();
+    // Without room, the first reads would be of a few bytes each.
+    let mut bytes = Vec::with_capacity(USUAL_FILE_BYTES);
     options.open(path)?.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

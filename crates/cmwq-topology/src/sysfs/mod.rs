@@ -220,11 +220,15 @@ impl Tree {
             ("shared_cpu_map", Form::Mask),
         ];
         let mut best: Option<(u32, CpuSet)> = None;
-        for (_, index) in self.files.directories(&self.of_cpu(cpu, "cache"), "index") {
-            let Some(level) = self.data_cache_level(&index) else {
+        let caches = self.files.directories(&self.of_cpu(cpu, "cache"), "index");
+        // The highest cache mostly comes last. What is below it need not be read further.
+        for (_, index) in caches.into_iter().rev() {
+            let Some(level) = self.cache_level(&index) else {
                 continue;
             };
-            if best.as_ref().is_some_and(|(highest, _)| *highest >= level) {
+            // Of two caches of one level, the one that comes first counts.
+            let is_lower = best.as_ref().is_some_and(|(highest, _)| *highest > level);
+            if is_lower || !self.holds_data(&index) {
                 continue;
             }
             // Some firmware leaves the set of a cache empty.
@@ -319,9 +323,9 @@ impl Tree {
         })
     }
 
-    /// The level of the cache described in `index`, if it holds data. `None` too if the level or the type is not known.
-    fn data_cache_level(&mut self, index: &Path) -> Option<u32> {
-        let level = self.files.value(&index.join("level"), |text| {
+    /// The level of the cache described in `index`; `None`: it is not known.
+    fn cache_level(&mut self, index: &Path) -> Option<u32> {
+        self.files.value(&index.join("level"), |text| {
             let level = text.trim_start().parse::<u32>().ok();
             level
                 .filter(|&level| level <= MAX_CACHE_LEVEL)
@@ -329,7 +333,11 @@ impl Tree {
                     let shown = shown(text);
                     format!("{shown} is not a cache level from 0 to {MAX_CACHE_LEVEL}")
                 })
-        })?;
+        })
+    }
+
+    /// Whether the cache described in `index` is known to hold data.
+    fn holds_data(&mut self, index: &Path) -> bool {
         let data = self
             .files
             .value(&index.join("type"), |text| match text.trim_start() {
@@ -339,8 +347,8 @@ impl Tree {
                     "{} is not Data, Instruction or Unified",
                     shown(other)
                 )),
-            })?;
-        data.then_some(level)
+            });
+        data == Some(true)
     }
 
     fn of_cpu(&self, cpu: usize, name: &str) -> PathBuf {

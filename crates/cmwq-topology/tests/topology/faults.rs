@@ -182,6 +182,24 @@ fn a_cache_that_its_own_cpu_does_not_share_is_none() {
 }
 
 #[test]
+fn what_lies_below_the_last_level_cache_is_not_read() {
+    let tree = FakeSysfs::online("0-1");
+    for cpu in 0..2 {
+        tree.core_caches(cpu, "0-1");
+        tree.cache(cpu, L3, "0-1");
+        // Each file that is opened takes microseconds, and a machine may have hundreds of CPUs.
+        for index in 0..3 {
+            let dir = format!("cpu/cpu{cpu}/cache/index{index}");
+            tree.write(&format!("{dir}/type"), "not read");
+            tree.write(&format!("{dir}/shared_cpu_list"), "not read");
+        }
+    }
+    let machine = tree.topology();
+    assert_eq!(machine.faults(), [] as [String; 0]);
+    assert_eq!(lists(machine.llcs()), ["0-1"]);
+}
+
+#[test]
 fn a_cpu_is_on_unless_its_file_says_that_it_is_off() {
     let tree = FakeSysfs::new();
     tree.write("cpu/possible", "0-2");

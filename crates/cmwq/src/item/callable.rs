@@ -1,5 +1,6 @@
 //! Calling the function of an item.
 
+use super::named;
 use super::raw::{Started, WorkFn};
 use crate::sys::forced_unwind;
 use crate::trace::foreign;
@@ -29,6 +30,8 @@ impl Callable for Started {
     fn call(self) -> Result<(), Box<dyn Any + Send>> {
         let Started { item, func } = self;
         let Some(func) = func else { return Ok(()) };
+        // SAFETY: `claim`'s caller promised that the item is valid until its function is called.
+        let func = unsafe { named::to_call(item, func) };
         // SAFETY: the same function for the same argument, by other names of their types.
         let func = unsafe {
             std::mem::transmute::<WorkFn, unsafe extern "C-unwind" fn(*mut c_void)>(func)

@@ -2,6 +2,7 @@
 //! such. All others are items of their own, in reused memory.
 
 use super::callable::Callable;
+use super::named::NamedWork;
 use super::raw::{Pending, RawWork, WorkFn};
 use crate::sys::blocks;
 use crate::trace::foreign;
@@ -47,6 +48,13 @@ unsafe impl Send for Small {}
 #[repr(C)]
 struct Boxed<F> {
     raw: RawWork,
+    func: F,
+}
+
+/// A closure as an item that reports show as another function.
+#[repr(C)]
+struct NamedClosure<F> {
+    work: NamedWork,
     func: F,
 }
 
@@ -131,6 +139,41 @@ pub(crate) unsafe fn from_raw<F>(item: NonNull<RawWork>) -> F {
         blocks::give(memory.cast(), Layout::new::<Boxed<F>>());
         func
     }
+}
+
+/// `func` as an item that reports show as the function at the address `shown`, for
+/// [`from_raw_named`].
+pub(crate) fn into_raw_named<F>(func: F, shown: usize) -> NonNull<RawWork>
+where
+    F: FnOnce() + Send + 'static,
+{
+    let memory = blocks::take(Layout::new::<NamedClosure<F>>()).cast::<NamedClosure<F>>();
+    let work = NamedWork::new(run_named::<F>, shown);
+    // SAFETY: the memory is ours and of this layout.
+    unsafe { memory.write(NamedClosure { work, func }) };
+    memory.cast()
+}
+
+/// As [`from_raw`], for an item from [`into_raw_named`].
+///
+/// # Safety
+/// As there.
+pub(crate) unsafe fn from_raw_named<F>(item: NonNull<RawWork>) -> F {
+    let memory = item.cast::<NamedClosure<F>>();
+    // SAFETY: by the contract; the item has nothing to drop.
+    unsafe {
+        let NamedClosure { func, .. } = memory.read();
+        blocks::give(memory.cast(), Layout::new::<NamedClosure<F>>());
+        func
+    }
+}
+
+/// # Safety
+/// `item` belongs to a `NamedClosure<F>` from [`into_raw_named`], and runs once.
+unsafe extern "C-unwind" fn run_named<F: FnOnce()>(item: NonNull<RawWork>) {
+    // SAFETY: by the contract.
+    let func = unsafe { from_raw_named::<F>(item) };
+    func();
 }
 
 impl Small {

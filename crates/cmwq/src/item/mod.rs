@@ -9,6 +9,7 @@ pub(crate) mod embedded;
 mod item_slot;
 mod list;
 mod location;
+pub(crate) mod named;
 pub(crate) mod raw;
 mod ticket;
 #[cfg(all(test, not(cmwq_loom)))]
@@ -27,6 +28,7 @@ pub use embedded::EmbeddedWork;
 pub(crate) use item_slot::{ItemSlot, SlotContent};
 pub(crate) use list::List;
 pub(crate) use location::ListKind;
+pub use named::NamedWork;
 pub(crate) use raw::{Pending, Started, TOO_MANY, Unclaimed, address_of};
 pub use raw::{RawWork, WorkFn};
 pub(crate) use ticket::{OldestBatch, ReadOldest, ticket};

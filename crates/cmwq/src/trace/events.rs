@@ -3,6 +3,7 @@
 
 use super::recorder;
 use super::runs;
+use crate::sys::names::shown;
 use crate::sys::probe;
 use cmwq_trace::TraceKind;
 use std::ffi::CStr;
@@ -18,6 +19,7 @@ pub(crate) fn queued(
     requested: Option<usize>,
     cpu: Option<usize>,
 ) {
+    let func = shown(func);
     let number = |cpu: Option<usize>| cpu.and_then(|cpu| i32::try_from(cpu).ok()).unwrap_or(-1);
     let (requested_cpu, cpu) = (number(requested), number(cpu));
     // The name of a queue has at most 31 bytes, so there is room for the NUL.
@@ -37,6 +39,7 @@ pub(crate) fn activated(item: usize, func: impl FnOnce() -> usize) {
     #[cold]
     #[inline(never)]
     fn tell(item: usize, func: usize) {
+        let func = shown(func);
         probe::workqueue_activate_work(item, func);
         recorder::record(recorder::event(TraceKind::ActivateWork, item, func, 0));
     }
@@ -51,6 +54,7 @@ pub(crate) fn execute_start(item: usize, func: usize, queue: usize) {
     #[cold]
     #[inline(never)]
     fn tell(item: usize, func: usize, queue: usize) {
+        let func = shown(func);
         probe::workqueue_execute_start(item, func);
         recorder::record(recorder::event(TraceKind::ExecuteStart, item, func, queue));
         runs::begin(item, func, queue);
@@ -66,6 +70,7 @@ pub(crate) fn execute_end(what: impl FnOnce() -> (usize, usize, usize)) {
     #[cold]
     #[inline(never)]
     fn tell(item: usize, func: usize, queue: usize) {
+        let func = shown(func);
         runs::end(item, func, queue);
         probe::workqueue_execute_end(item, func);
         recorder::record(recorder::event(TraceKind::ExecuteEnd, item, func, queue));

@@ -11,6 +11,7 @@ use crate::pool::state::worker::{Busy, WorkerSlot, WorkerState};
 use crate::sys::atomic::Ordering;
 use crate::sys::clock;
 use crate::sys::map::HashMap;
+use crate::sys::names;
 use cmwq_trace::LatencyHistogram;
 use std::sync::Arc;
 
@@ -71,8 +72,13 @@ pub(crate) mod flags {
 pub(crate) const MOST_LISTED: usize = 1000;
 
 /// The first [`MOST_LISTED`] functions of a list.
+/// The address of the function that stands for an item in reports.
+fn shown_address(func: Option<WorkFn>) -> usize {
+    names::shown(address_of(func))
+}
+
 fn listed(funcs: impl Iterator<Item = Option<WorkFn>>) -> Vec<usize> {
-    funcs.take(MOST_LISTED).map(address_of).collect()
+    funcs.take(MOST_LISTED).map(shown_address).collect()
 }
 
 #[cfg(all(test, not(cmwq_loom)))]
@@ -126,7 +132,7 @@ impl PoolGuard<'_> {
                     tid: run.by.tid,
                     rescuer: run.by.rescuer,
                     queue: pwq.front_id(),
-                    func: address_of(run.func),
+                    func: shown_address(run.func),
                     description: description
                         .unwrap_or_else(|| pwq.owner.front.name())
                         .to_owned(),
@@ -162,7 +168,7 @@ impl PoolGuard<'_> {
         let mut pending: HashMap<u32, Vec<usize>> = HashMap::default();
         for item in self.worklist.iter().take(MOST_LISTED) {
             let own = pending.entry(item.location().pwq()).or_default();
-            own.push(address_of(item.func()));
+            own.push(shown_address(item.func()));
         }
         let pwqs = self.pwqs.iter().map(|(index, pwq)| PwqSnapshot {
             index,

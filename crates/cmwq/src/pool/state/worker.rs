@@ -148,8 +148,7 @@ impl WorkerSlot {
         lacks_work: bool,
     ) {
         self.has_slept = true;
-        let used_ns = if lacks_work { used_ns } else { u64::MAX };
-        self.share.note_sleep(now_ns, used_ns);
+        self.share.note_sleep(now_ns, used_ns, lacks_work);
         self.set_slice(is_brief || self.share.is_small());
     }
 
@@ -170,15 +169,20 @@ impl WorkerSlot {
 }
 
 impl CpuShare {
-    /// The worker sleeps again, and has computed for `used_ns` since it slept last.
-    fn note_sleep(&mut self, now_ns: u64, used_ns: u64) {
+    /// The worker sleeps again, and has computed for `used_ns` since it slept last. Without
+    /// `lacks_work` it counts as if it had computed all the time.
+    fn note_sleep(&mut self, now_ns: u64, used_ns: u64, lacks_work: bool) {
         let elapsed_ns = match std::mem::replace(&mut self.slept_ns, now_ns) {
             // Its first sleep: how long it has lived is not known.
             0 => used_ns,
             slept_ns => now_ns.saturating_sub(slept_ns),
         };
         let fade = |sum_ns: u64| sum_ns - sum_ns / 8;
-        self.used_ns = fade(self.used_ns) + used_ns.min(elapsed_ns);
+        let used_ns = match lacks_work {
+            true => used_ns.min(elapsed_ns),
+            false => elapsed_ns,
+        };
+        self.used_ns = fade(self.used_ns) + used_ns;
         self.elapsed_ns = fade(self.elapsed_ns) + elapsed_ns;
     }
 
@@ -295,7 +299,7 @@ mod tests {
         let mut now_ns = u64::from(u32::MAX);
         let mut sleep = |share: &mut CpuShare, used_ns| {
             now_ns += 100_000;
-            share.note_sleep(now_ns, used_ns);
+            share.note_sleep(now_ns, used_ns, true);
             share.is_small()
         };
         assert!((0..9).all(|_| !sleep(&mut share, 90_000)));
@@ -303,5 +307,8 @@ mod tests {
         assert!((0..20).any(|_| sleep(&mut share, 10_000)));
         // More CPU time than time has passed: the clocks differ a little.
         assert!((0..20).any(|_| !sleep(&mut share, u64::MAX)));
+        let mut first = CpuShare::default();
+        first.note_sleep(u64::from(u32::MAX), 10_000, false);
+        assert!(!first.is_small(), "nothing but computing is known");
     }
 }

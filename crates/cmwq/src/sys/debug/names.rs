@@ -9,6 +9,15 @@ use crate::sys::atomic::plain::{AtomicPtr, AtomicUsize};
 use std::panic::Location;
 use std::sync::Mutex;
 
+/// Set in the address of a function that reports show for an item which another function runs
+/// (`NamedWork`). Addresses of a process's functions do not reach so far.
+pub(crate) const STANDS_IN: usize = 1 << (usize::BITS - 1);
+
+/// The address of the function to show, of the function that an item was made with.
+pub(crate) fn shown(func: usize) -> usize {
+    func & !STANDS_IN
+}
+
 const SLOTS: usize = 1024;
 /// In how many slots, beginning with its own, a function may be.
 const REACH: usize = 16;
@@ -131,6 +140,7 @@ fn note_anew(func: usize, kind: &str, place: &'static Location<'static>) {
 /// The function at `address`: the type of the closure that it was made for and its place, or its
 /// [symbol](cmwq_trace::symbol_at).
 pub(crate) fn name_of(address: usize) -> String {
+    let address = shown(address);
     closure_at(address).unwrap_or_else(|| cmwq_trace::symbol_at(address))
 }
 

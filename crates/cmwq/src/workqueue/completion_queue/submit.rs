@@ -4,6 +4,7 @@ use super::outlook::RunsHere;
 use super::owner::CompletionQueue;
 use super::queue::{Completed, CompletionQueueState, FULL};
 use crate::error::Refused;
+use crate::item::{Pending, closure};
 use crate::trace::foreign;
 use crate::workqueue::task::join::REPORTED;
 use crate::workqueue::task::join_error::JoinError;
@@ -69,6 +70,20 @@ impl<T> Drop for Ticket<T> {
             inner.release(1);
         }
     }
+}
+
+/// Queues a closure as an item that reports show as the function at the address `shown`.
+fn execute_as<F>(queue: &Workqueue, func: F, shown: usize) -> Result<(), Refused>
+where
+    F: FnOnce() + Send + 'static,
+{
+    let raw = closure::into_raw_named(func, shown);
+    // SAFETY: the item exists until its function runs.
+    let item = unsafe { Pending::one_shot(raw) };
+    queue.core.queue(None, item).inspect_err(|_| {
+        // SAFETY: the queue did not take it.
+        drop(unsafe { closure::from_raw_named::<F>(raw) });
+    })
 }
 
 impl<T: Send + 'static> CompletionQueue<T> {
@@ -142,14 +157,48 @@ impl<T: Send + 'static> CompletionQueue<T> {
     where
         F: FnOnce() -> T + Send + 'static,
     {
+        let item = self.item_for(queue, token, func)?;
+        queue
+            .execute_named::<F, _>(item)
+            .map_err(NotSubmitted::Refused)
+    }
+
+    /// Submits as [`submit`](Self::submit) does. Tools show the item as the function at the address
+    /// `shown`, for callers in another language, of which `func` calls a function.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    #[doc(hidden)]
+    pub fn submit_as<F>(
+        &self,
+        queue: &Workqueue,
+        token: u64,
+        shown: usize,
+        func: F,
+    ) -> Result<(), NotSubmitted>
+    where
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let item = self.item_for(queue, token, func)?;
+        execute_as(queue, item, shown).map_err(NotSubmitted::Refused)
+    }
+
+    /// Returns an item for `queue` that runs `func` and posts its result.
+    fn item_for<F>(
+        &self,
+        queue: &Workqueue,
+        token: u64,
+        func: F,
+    ) -> Result<impl FnOnce() + Send + 'static, NotSubmitted>
+    where
+        F: FnOnce() -> T + Send + 'static,
+    {
         if self.inner.is_inherited() {
             return Err(NotSubmitted::Refused(Refused::Forked));
         }
         let item = self.item(token, func).ok_or(NotSubmitted::Full)?;
         self.inner.note_queue(queue);
-        queue
-            .execute_named::<F, _>(item)
-            .map_err(NotSubmitted::Refused)
+        Ok(item)
     }
 
     /// Submits all of `items`, which are pairs of a token and a function, as
