@@ -70,6 +70,10 @@ impl Size {
     /// Runs that find every bug of this depth with 99.9 %.
     #[must_use]
     pub fn runs(&self, depth: u32) -> u64 {
+        if self.length == 0 {
+            // It is not known, because runs have failed before: the first seeds show how.
+            return LEARNING;
+        }
         let bound = self.threads as f64 * (self.length as f64).powi(depth as i32 - 1);
         (1000_f64.ln() * bound).ceil() as u64
     }
@@ -287,5 +291,18 @@ impl Prepared {
             }
         }
         Ok(checked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Size;
+
+    #[test]
+    fn a_program_whose_size_is_not_known_is_run() {
+        assert!(
+            Size::default().runs(2) > 1,
+            "its first runs show what fails"
+        );
     }
 }
