@@ -186,7 +186,7 @@ impl Place {
     fn corpus(&self, seconds: u64, jobs: usize) -> Command {
         let mut corpus = Command::new(self.kept.join("build/release/cmwq-sim"));
         corpus
-            .args(["corpus", "--pairs", "--weak", "--runs", "16"])
+            .args(["corpus", "--pairs", "--weak", "--runs", "64"])
             .args(["--seconds", &seconds.to_string()])
             .args(["--jobs", &jobs.to_string()]);
         corpus

@@ -75,6 +75,15 @@ fn a_seed_has_the_same_log_whatever_was_run_before_it() {
     }
 }
 
+/// An oracle may expect nothing of an instance of which the thread does not know by the memory model,
+/// though it was queued earlier.
+#[test]
+fn with_a_weak_memory_a_flush_covers_what_its_thread_knows_of_and_rest_is_rest() {
+    let programs = "queue-twice+flush-item,enable-and-queue+flush-item,move-delayed+execute-bh";
+    let (status, said) = corpus(&["--programs", programs, "--weak", "--runs", "64"]);
+    assert_eq!(status, Some(0), "{said}");
+}
+
 #[test]
 fn one_seed_is_one_log_with_a_weak_memory_and_the_state_tells_them_apart() {
     let folder = tempfile::tempdir().unwrap();

@@ -10,7 +10,8 @@ use cmwq_vm::{Access, weak};
 use std::cell::RefCell;
 use std::panic::catch_unwind;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What all threads know of the run.
@@ -225,11 +226,14 @@ impl Lane {
 /// What became of a reusable item's instances.
 #[derive(Default)]
 pub(super) struct Account {
-    accepted: AtomicU64,
+    /// A thread that sees a number here knows, by the memory model too, of so many accepted
+    /// instances; only then may it expect something of them.
+    accepted: Seen,
     removed: AtomicU64,
     /// Threads that take an instance back, or try to.
     removing: AtomicU64,
-    begun: AtomicU64,
+    /// As `accepted`, of runs that have begun.
+    begun: Seen,
     ended: AtomicU64,
     /// Calls of disable that have waited and were not undone.
     pub(super) disabled: AtomicUsize,
@@ -272,7 +276,7 @@ impl Account {
     }
 
     pub(super) fn accept(&self, facts: &Facts, accepted: bool) {
-        self.accepted.fetch_add(u64::from(accepted), Relaxed);
+        self.accepted.fetch_add(u64::from(accepted), Release);
         if accepted && !self.is_delayed {
             facts.waiting.fetch_add(1, Relaxed);
         }
@@ -301,7 +305,7 @@ impl Account {
     }
 
     pub(super) fn run(&self, lane: &Lane, facts: &Facts) {
-        let (begun, ended) = (self.begun.fetch_add(1, Relaxed), self.ended.load(Relaxed));
+        let (begun, ended) = (self.begun.fetch_add(1, Release), self.ended.load(Relaxed));
         facts.expect(begun == ended, || "two runs of one item overlap".into());
         facts.access(self, Access::Write);
         self.flag_seen.fetch_max(self.flag.load(Relaxed), Relaxed);
@@ -318,14 +322,14 @@ impl Account {
         something_ends();
     }
 
-    /// Instances that were accepted so far.
+    /// Instances of which the caller knows that they were accepted.
     pub(super) fn accepted(&self) -> u64 {
-        self.accepted.load(Relaxed)
+        self.accepted.load(Acquire)
     }
 
-    /// Runs that have begun so far.
+    /// Runs of which the caller knows that they have begun.
     pub(super) fn begun(&self) -> u64 {
-        self.begun.load(Relaxed)
+        self.begun.load(Acquire)
     }
 
     /// So many runs have ended.
@@ -347,10 +351,11 @@ impl Account {
     }
 
     pub(super) fn is_settled(&self, facts: &Facts) -> bool {
-        let (begun, ended) = (self.begun.load(Relaxed), self.ended.load(Relaxed));
+        let (begun, ended) = (self.begun.newest(), self.ended.load(Relaxed));
         let over = ended + self.removed.load(Relaxed);
         let drops = self.is_delayed && facts.drains.load(Relaxed);
-        begun == ended && (over == self.accepted() || (drops && over < self.accepted()))
+        let accepted = self.accepted.newest();
+        begun == ended && (over == accepted || (drops && over < accepted))
     }
 
     /// Runs have seen what was done before they were queued: when none is left. What was taken back has seen nothing.
@@ -360,8 +365,8 @@ impl Account {
     }
 
     pub(super) fn text(&self) -> String {
-        let [accepted, removed, begun, ended] =
-            [&self.accepted, &self.removed, &self.begun, &self.ended].map(|n| n.load(Relaxed));
+        let (accepted, begun) = (self.accepted.newest(), self.begun.newest());
+        let (removed, ended) = (self.removed.load(Relaxed), self.ended.load(Relaxed));
         format!("accepted {accepted}, removed {removed}, begun {begun}, ended {ended}")
     }
 }

@@ -47,6 +47,11 @@ impl Seen {
         }
     }
 
+    /// The value that was written last, whatever the calling thread may see.
+    pub(crate) fn newest(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
     pub(crate) fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
         let (address, newest) = self.place();
         if weak::is_weak() {
