@@ -8,6 +8,7 @@
 //! thread is part of the measurement. The main thread only watches: it gives up when no item has ended for
 //! [`STALL_LIMIT`].
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -247,8 +248,9 @@ fn start_issuers(
 ) -> Result<Vec<Issuer>, CliError> {
     let mut issuers = Vec::with_capacity(cpus.len());
     for (index, &cpu) in cpus.iter().enumerate() {
-        let started = start_issuer(shared, index, cpu, sender)
+        let started = patiently(|| start_issuer(shared, index, cpu, sender))
             .map(|issuer| issuers.push(issuer))
+            .map_err(|error| error.to_string())
             .and_then(|()| match receiver.recv_timeout(STALL_LIMIT) {
                 Ok(Message::Ready | Message::Finished(_)) => Ok(()),
                 Ok(Message::NoIssuer(reason)) => Err(reason),
@@ -273,17 +275,32 @@ fn start_issuers(
     Ok(issuers)
 }
 
+/// Tries again for a second while the system has no thread to give: those of the engine before may
+/// still be about to end.
+fn patiently<T>(mut start: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let begun = Instant::now();
+    loop {
+        match start() {
+            Err(error)
+                if error.kind() == io::ErrorKind::WouldBlock
+                    && begun.elapsed() < Duration::from_secs(1) =>
+            {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            result => return result,
+        }
+    }
+}
+
 fn start_issuer(
     shared: &Arc<Shared>,
     index: usize,
     cpu: usize,
     sender: &Sender<Message>,
-) -> Result<Issuer, String> {
-    let samples = Samples::reserve(shared.items).map_err(|error| error.to_string())?;
+) -> io::Result<Issuer> {
+    let samples = Samples::reserve(shared.items)?;
     let mut headroom: Vec<u8> = Vec::new();
-    headroom
-        .try_reserve_exact(HEADROOM_BYTES)
-        .map_err(|error| error.to_string())?;
+    headroom.try_reserve_exact(HEADROOM_BYTES)?;
     // Hidden from the optimiser, which may drop an unused allocation.
     drop(std::hint::black_box(headroom));
     let shared = Arc::clone(shared);
@@ -292,7 +309,6 @@ fn start_issuer(
         .name(format!("issuer/{index}"))
         .stack_size(ISSUER_STACK_BYTES)
         .spawn(move || issue(&shared, index, cpu, samples, &sender))
-        .map_err(|error| error.to_string())
 }
 
 /// Releases issuers that wait at the gate, and joins them.
@@ -425,6 +441,22 @@ mod tests {
     fn latencies_beyond_the_kept_range_saturate() {
         assert_eq!(nanoseconds(Duration::from_nanos(7)), 7);
         assert_eq!(nanoseconds(Duration::from_secs(5)), u32::MAX);
+    }
+
+    #[test]
+    fn threads_that_are_about_to_end_are_waited_for_and_other_errors_are_not() {
+        let mut tries = 0;
+        let third = patiently(|| {
+            tries += 1;
+            match tries {
+                3 => Ok(tries),
+                _ => Err(io::ErrorKind::WouldBlock.into()),
+            }
+        });
+        assert_eq!(third.unwrap(), 3);
+        let mut others = vec![Ok(()), Err(io::ErrorKind::OutOfMemory.into())];
+        assert!(patiently(|| others.pop().unwrap()).is_err());
+        assert_eq!(others.len(), 1, "it did not try again");
     }
 
     #[test]
