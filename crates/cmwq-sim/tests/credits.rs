@@ -85,7 +85,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 #[test]
 fn as_many_items_as_the_limit_says_may_wait_for_each_other_from_several_pods() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    (0..40).for_each(meets);
+    (0..200).for_each(meets);
 }
 
 const ITEMS: usize = 40;

@@ -179,9 +179,7 @@ impl<O> PoolWorkqueue<O> {
     /// A caller slot no longer uses its credit.
     pub(in crate::pool) fn return_credit(&mut self) {
         self.credits.transition_used_to_unused(1);
-        if self.limit.is_tight() {
-            self.give_back_unused();
-        }
+        self.give_back_if_tight();
     }
 
     #[inline]
@@ -330,6 +328,13 @@ impl<O> PoolWorkqueue<O> {
         self.own_turns = self.own_turns.saturating_add(1);
         self.credits.transition_unused_to_used(1);
         self.inactive.pop_front()
+    }
+
+    /// Gives unused credits back if a pool workqueue waits for one. Returns `true` if there were
+    /// some; then the caller has the store handed out.
+    #[inline]
+    pub(in crate::pool) fn give_back_if_tight(&mut self) -> bool {
+        self.credits.unused() > 0 && self.limit.is_tight() && self.give_back_unused()
     }
 
     pub(in crate::pool) fn give_back_unused(&mut self) -> bool {

@@ -15,6 +15,7 @@
 use crate::item::{FoundInChunk, Part, Pending, ticket};
 use crate::pool::lock::batches::OVERDUE_NS;
 use crate::pool::lock::guard::PoolGuard;
+use crate::pool::queue::pwq::Ended;
 use crate::pool::state::pool::{Inner, Pool};
 use crate::pool::state::worker::WorkerHandle;
 use crate::pool::task::busy::Executor;
@@ -227,12 +228,21 @@ impl PoolGuard<'_> {
         let rests = |address, func| busy.find(address, func).is_none();
         let part = inner
             .staged
-            .split_chunk(most, (!busy.is_empty()).then_some(rests))?;
-        let len = part.len();
+            .split_chunk(most, (!busy.is_empty()).then_some(rests));
+        let len = part.as_ref().map_or(0, Part::len);
         pwq.accept_at_once(len);
         let of = (index, pwq.colour());
+        // The chunk may have fewer items than credits were taken for.
+        if pwq.give_back_if_tight() {
+            let ended = Ended {
+                credits_freed: true,
+                ..Ended::default()
+            };
+            self.after(of.0, of.1, ended);
+        }
+        let inner: &mut Inner = self;
         let handle = inner.workers[id].handle.clone();
-        Some(inner.open_batch(id, &handle, of, len, Some(part), size.open()))
+        Some(inner.open_batch(id, &handle, of, len, Some(part?), size.open()))
     }
 
     /// Notes how long a batch of worker `id` took. If it was closed meanwhile, other items ran in

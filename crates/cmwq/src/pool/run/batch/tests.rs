@@ -196,6 +196,30 @@ fn no_more_of_a_chunk_are_taken_than_may_be_active() {
     assert_eq!(ran.load(Ordering::SeqCst), 4);
 }
 
+/// The pool workqueue that waits has collected unused credits before: it does not look again.
+#[test]
+fn credits_that_a_chunk_has_no_items_for_go_back_while_another_pool_workqueue_waits() {
+    let (_engine, wq, pool) = queue(1, 8);
+    let mut hand = Hand::new(&pool);
+    let mut guard = pool.lock();
+    let index = only_pwq(&guard);
+    let chunks = ChunkStore::of_closures(pool.id, index, &pool.oldest_batch, &pool.chunk_numbers);
+    let open = OpenChunk::none();
+    let closure = || Small::of(|| ()).unwrap_or_else(|_| unreachable!("it is small"));
+    pool.inbox.push_in_chunk(&closure(), &chunks, &open);
+    assert!(open.add_closure(chunks.serial(), &closure()));
+    open.leave();
+    let limit = guard.pwqs[index].limit.clone();
+    limit.one_more_waits();
+    let (next, taken) = hand.take(&mut guard);
+    limit.one_less_waits();
+    let unused = guard.pwqs[index].credits.unused();
+    drop(guard);
+    hand.run(next);
+    wq.flush().expect("not from an item");
+    assert_eq!((taken, unused), (2, 0));
+}
+
 #[test]
 fn a_waiter_gets_its_item_out_of_an_open_batch() {
     let items = raw_items::<4>();
