@@ -17,6 +17,31 @@ fn corpus(arguments: &[&str]) -> (Option<i32>, String) {
     )
 }
 
+/// Where a process cannot go back, each run has one of its own.
+#[test]
+fn a_seed_has_the_same_log_in_a_process_of_its_own() {
+    let arguments = [
+        "corpus",
+        "--programs",
+        "queue+cancel-sync",
+        "--seed",
+        "7,8,7",
+    ];
+    let run = |forks: bool| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cmwq-sim"));
+        command.args(arguments);
+        if forks {
+            command.env("CMWQ_CORPUS_FORKS", "1");
+        }
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let logs = run(false);
+    assert_eq!(logs.lines().count(), 3, "{logs}");
+    assert_eq!(run(true), logs);
+}
+
 fn operations() -> Vec<String> {
     let (status, said) = corpus(&["--operations"]);
     assert_eq!(status, Some(0), "{said}");

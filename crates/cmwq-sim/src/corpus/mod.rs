@@ -10,9 +10,11 @@
 mod awaiting;
 mod common;
 mod facts;
+mod forking;
 mod ledger;
 mod program;
 mod protocols;
+#[cfg(target_env = "gnu")]
 mod rewind;
 mod snapshot;
 mod table;

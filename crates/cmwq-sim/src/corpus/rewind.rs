@@ -61,6 +61,24 @@ pub(super) fn serve(
 ) -> Result<Order, &'static str> {
     let store = Store::new().ok_or("no memory")?;
     STORE.store(store.as_ptr(), Relaxed);
+    let order = prepare(store, orders, ends, told);
+    if order.is_err() {
+        STORE.store(null_mut(), Relaxed);
+    }
+    order
+}
+
+/// Whether this process goes back, by [`again`].
+pub(super) fn is_used() -> bool {
+    !STORE.load(Relaxed).is_null()
+}
+
+fn prepare(
+    store: NonNull<Store>,
+    orders: libc::c_int,
+    ends: libc::c_int,
+    told: Shared,
+) -> Result<Order, &'static str> {
     // SAFETY: the mapping is there until the process ends, and this is the only thread. A context is used after it was made. After each return of
     // `swapcontext` all is as it was at its call, but for what is in the store.
     unsafe {
@@ -170,7 +188,6 @@ unsafe fn next_order(store: *mut Store) {
 
 /// Memory that the C library hands out comes from what it has, whatever its size: a run neither maps memory nor gives any back.
 fn keep_mappings() {
-    #[cfg(target_env = "gnu")]
     // SAFETY: numbers alone. What is allocated and freed at once leaves room for all that a run allocates.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, libc::c_int::MAX);

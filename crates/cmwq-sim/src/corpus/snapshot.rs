@@ -1,8 +1,11 @@
 //! One machine that is set up once and run many times: each run begins with the same memory, and a crash ends that run alone.
 //!
-//! Three processes: the driver asks for runs; the server holds the machine, and forks; its child does what is asked, and [goes
-//! back](super::rewind) after each run. If a run crashes, the server, which has not run, forks again.
+//! Three processes: the driver asks for runs; the server holds the machine, and forks; its child does what is asked, and goes
+//! back (`rewind`) after each run. If a run crashes, the server, which has not run, forks again. Where a process cannot go back,
+//! or if the environment has [`FORKS`], the child [forks](super::forking) for each run instead.
 
+use super::forking;
+#[cfg(target_env = "gnu")]
 use super::rewind;
 use cmwq_vm::{Plan, Steered};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
@@ -14,6 +17,8 @@ const THREADS: usize = 64;
 /// Places in the sources of which a run can tell; a program has some hundred.
 const PLACES: usize = 2_048;
 const TEXT: usize = 2_000;
+/// If this is in the environment, each run has a process of its own. For tests.
+const FORKS: &str = "CMWQ_CORPUS_FORKS";
 /// Runs that are asked for at a time, at most.
 pub(super) const BATCH: usize = 64;
 /// Host seconds after which a run is one that hangs.
@@ -246,7 +251,11 @@ impl Told {
             }
             page.done += 1;
         });
-        rewind::again()
+        #[cfg(target_env = "gnu")]
+        if rewind::is_used() {
+            rewind::again()
+        }
+        forking::again()
     }
 }
 
@@ -271,9 +280,15 @@ impl Server {
                 // SAFETY: no pointers. Runs end with their server.
                 unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
                 let (orders, ends) = (self.orders.into_raw_fd(), self.ends.into_raw_fd());
-                match rewind::serve(orders, ends, self.shared) {
+                #[cfg(target_env = "gnu")]
+                if std::env::var_os(FORKS).is_none()
+                    && let Ok(order) = rewind::serve(orders, ends, self.shared)
+                {
+                    return (order, Told(self.shared));
+                }
+                match forking::serve(orders, ends, self.shared) {
                     Ok(order) => return (order, Told(self.shared)),
-                    Err(why) => panic!("a process that goes back: {why}"),
+                    Err(why) => panic!("a process for a run: {why}"),
                 }
             }
             let mut status = -1;
