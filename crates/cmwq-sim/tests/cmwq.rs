@@ -47,23 +47,26 @@ fn the_same_seed_gives_the_same_run_of_cmwq() {
 /// The published scenario 3: four issuers on 24 CPUs. Which of them lie under one cache changes with the seed.
 #[test]
 fn pods_that_are_not_strict_leave_no_cpu_idle_that_one_pool_for_all_would_use() {
-    let rates = |more: &[&str]| {
+    let measured = |more: &[&str]| {
         let arguments = "--machine 3900x --load block-load --issuers 4 --seeds 6 --scopes cache_shard,cache,system";
         let arguments: Vec<&str> = arguments.split(' ').collect();
-        let rows = rows(&[&arguments, more].concat());
-        [0, 1, 2].map(|row: usize| rows[row]["items_per_s"].as_f64().unwrap())
+        rows(&[&arguments, more].concat())
     };
-    let [cache_shard, cache, system] = rates(&[]);
-    // Six seeds of start and length differ by up to 5 % from build to build: 0.97 to 1.05 was seen.
+    let (free, strict) = (measured(&[]), measured(&["--strict"]));
+    let [cache_shard, cache, system] =
+        [0, 1, 2].map(|row: usize| free[row]["items_per_s"].as_f64().unwrap());
     assert!(
-        cache_shard > 0.96 * system,
+        cache_shard > 0.98 * system,
         "{cache_shard} against {system}"
     );
-    assert!(cache > 0.96 * system, "{cache} against {system}");
-    let [strict, ..] = rates(&["--strict"]);
+    assert!(cache > 0.98 * system, "{cache} against {system}");
+    // Strict pods are slow with the seeds in which issuers share a cache. How many of six seeds are
+    // such differs from build to build, so the slowest seeds are compared.
+    let [strict, cache_shard] =
+        [strict, free].map(|rows| rows[0]["items_per_s_min"].as_f64().unwrap());
     assert!(
-        strict < 0.97 * cache_shard,
-        "{strict} against {cache_shard}"
+        strict < 0.95 * cache_shard,
+        "strict: {strict} against {cache_shard}"
     );
 }
 
