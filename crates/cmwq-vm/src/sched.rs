@@ -169,7 +169,8 @@ impl Vm {
         }
     }
 
-    /// A thread wakes up, and not by its futex: who is woken there next is another one.
+    /// Takes a thread that another one wakes by name out of the queue of its futex. The next wake-up of
+    /// the futex is for the thread behind it.
     pub(crate) fn leave_futex(&mut self, tid: Tid) {
         if let Some(futex) = self.threads[tid.index()].futex.take()
             && let Some(sleepers) = self.futexes.get_mut(&futex)

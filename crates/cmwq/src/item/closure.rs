@@ -44,17 +44,10 @@ pub(crate) struct Small {
 // SAFETY: it is made of closures that are Send.
 unsafe impl Send for Small {}
 
-/// A closure as an item.
+/// A closure as an item: what is queued is its first part, a `RawWork` or a `NamedWork`.
 #[repr(C)]
-struct Boxed<F> {
-    raw: RawWork,
-    func: F,
-}
-
-/// A closure as an item that reports show as another function.
-#[repr(C)]
-struct NamedClosure<F> {
-    work: NamedWork,
+struct Boxed<F, W = RawWork> {
+    work: W,
     func: F,
 }
 
@@ -118,13 +111,30 @@ where
     Small::fits::<F>().then(|| of(dropping::<F, T>))
 }
 
+#[inline]
+fn boxed<F, W>(work: W, func: F) -> NonNull<RawWork> {
+    let memory = blocks::take(Layout::new::<Boxed<F, W>>()).cast::<Boxed<F, W>>();
+    // SAFETY: the memory is ours and of this layout.
+    unsafe { memory.write(Boxed { work, func }) };
+    memory.cast()
+}
+
+/// # Safety
+/// `item` came from [`boxed`] of the same types, no other thread uses it, and this is called once.
+#[inline]
+unsafe fn unboxed<F, W>(item: NonNull<RawWork>) -> F {
+    let memory = item.cast::<Boxed<F, W>>();
+    // SAFETY: by the contract; the item has nothing to drop.
+    unsafe {
+        let Boxed { func, .. } = memory.read();
+        blocks::give(memory.cast(), Layout::new::<Boxed<F, W>>());
+        func
+    }
+}
+
 /// `func` as an item of its own, for [`from_raw`].
 pub(crate) fn into_raw<F: FnOnce() + Send + 'static>(func: F) -> NonNull<RawWork> {
-    let memory = blocks::take(Layout::new::<Boxed<F>>()).cast::<Boxed<F>>();
-    let raw = RawWork::new(run_boxed::<F>);
-    // SAFETY: the memory is ours and of this layout.
-    unsafe { memory.write(Boxed { raw, func }) };
-    memory.cast()
+    boxed(RawWork::new(run_boxed::<F>), func)
 }
 
 /// The closure of an item that will not run, or runs now. This frees the item.
@@ -132,13 +142,8 @@ pub(crate) fn into_raw<F: FnOnce() + Send + 'static>(func: F) -> NonNull<RawWork
 /// # Safety
 /// `item` came from [`into_raw`] of the same type, no other thread uses it, and this is called once.
 pub(crate) unsafe fn from_raw<F>(item: NonNull<RawWork>) -> F {
-    let memory = item.cast::<Boxed<F>>();
-    // SAFETY: by the contract; the item has nothing to drop.
-    unsafe {
-        let Boxed { func, .. } = memory.read();
-        blocks::give(memory.cast(), Layout::new::<Boxed<F>>());
-        func
-    }
+    // SAFETY: by the contract.
+    unsafe { unboxed::<F, RawWork>(item) }
 }
 
 /// `func` as an item that reports show as the function at the address `shown`, for
@@ -147,11 +152,7 @@ pub(crate) fn into_raw_named<F>(func: F, shown: usize) -> NonNull<RawWork>
 where
     F: FnOnce() + Send + 'static,
 {
-    let memory = blocks::take(Layout::new::<NamedClosure<F>>()).cast::<NamedClosure<F>>();
-    let work = NamedWork::new(run_named::<F>, shown);
-    // SAFETY: the memory is ours and of this layout.
-    unsafe { memory.write(NamedClosure { work, func }) };
-    memory.cast()
+    boxed(NamedWork::new(run_named::<F>, shown), func)
 }
 
 /// As [`from_raw`], for an item from [`into_raw_named`].
@@ -159,17 +160,12 @@ where
 /// # Safety
 /// As there.
 pub(crate) unsafe fn from_raw_named<F>(item: NonNull<RawWork>) -> F {
-    let memory = item.cast::<NamedClosure<F>>();
-    // SAFETY: by the contract; the item has nothing to drop.
-    unsafe {
-        let NamedClosure { func, .. } = memory.read();
-        blocks::give(memory.cast(), Layout::new::<NamedClosure<F>>());
-        func
-    }
+    // SAFETY: by the contract.
+    unsafe { unboxed::<F, NamedWork>(item) }
 }
 
 /// # Safety
-/// `item` belongs to a `NamedClosure<F>` from [`into_raw_named`], and runs once.
+/// `item` came from [`into_raw_named`] of the same type, and runs once.
 unsafe extern "C-unwind" fn run_named<F: FnOnce()>(item: NonNull<RawWork>) {
     // SAFETY: by the contract.
     let func = unsafe { from_raw_named::<F>(item) };

@@ -277,7 +277,7 @@ mod tests {
         node.line.lock().waiting.push_back(gone.clone());
         let end = Instant::now() + Duration::from_secs(50);
         std::thread::scope(|threads| {
-            // Who hands on a credit waits for this lock.
+            // The thread that hands the credit on waits for this lock.
             let held = gone.pool.lock();
             threads.spawn(|| limits.serve(gone.node));
             while !limits.is_any_active(&[]) && Instant::now() < end {
@@ -285,7 +285,10 @@ mod tests {
             }
             let hands_on = limits.is_any_active(&[]);
             drop(held);
-            assert!(hands_on, "a thread has a credit that nobody has got yet");
+            assert!(
+                hands_on,
+                "a thread has a credit that no pool workqueue has got yet"
+            );
         });
         assert!(!limits.is_any_active(&[]), "it was given back");
     }

@@ -196,7 +196,7 @@ fn no_more_of_a_chunk_are_taken_than_may_be_active() {
     assert_eq!(ran.load(Ordering::SeqCst), 4);
 }
 
-/// The pool workqueue that waits has collected unused credits before: it does not look again.
+/// The pool workqueue that waits has collected unused credits before, and does not look again.
 #[test]
 fn credits_that_a_chunk_has_no_items_for_go_back_while_another_pool_workqueue_waits() {
     let (_engine, wq, pool) = queue(1, 8);
