@@ -19,27 +19,32 @@ fn corpus(arguments: &[&str]) -> (Option<i32>, String) {
 
 /// Where a process cannot go back, each run has one of its own.
 #[test]
-fn a_seed_has_the_same_log_in_a_process_of_its_own() {
-    let arguments = [
-        "corpus",
-        "--programs",
-        "queue+cancel-sync",
-        "--seed",
-        "7,8,7",
-    ];
-    let run = |forks: bool| {
+fn runs_are_the_same_in_processes_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |forks: bool, more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cmwq-sim"));
-        command.args(arguments);
+        command.args(["corpus", "--programs", "queue+cancel-sync"]);
         if forks {
             command.env("CMWQ_CORPUS_FORKS", "1");
         }
-        let output = command.output().unwrap();
+        let output = command.args(more).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
-    let logs = run(false);
+    let seeds = ["--seed", "7,8,7"];
+    let logs = run(false, &seeds);
     assert_eq!(logs.lines().count(), 3, "{logs}");
-    assert_eq!(run(true), logs);
+    assert_eq!(run(true, &seeds), logs);
+    // Batches of seeds, and what was learned of them.
+    let [own, shared] = [true, false].map(|forks| {
+        let state = folder.path().join(forks.to_string());
+        run(
+            forks,
+            &["--runs", "200", "--state", state.to_str().unwrap()],
+        );
+        std::fs::read_to_string(state).unwrap()
+    });
+    assert_eq!(own, shared);
 }
 
 fn operations() -> Vec<String> {
