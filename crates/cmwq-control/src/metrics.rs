@@ -8,7 +8,7 @@ use crate::error::ControlError;
 use crate::protocol::{self, EndpointCounts};
 use crate::state::{Groups, keyed_queues};
 use cmwq::Engine;
-use cmwq::observe::{EngineStats, PoolState, QueueState};
+use cmwq::observe::{EngineStats, PoolState, QueueState, QueueStats};
 use cmwq::topology::{CpuQuota, Throttling};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
@@ -16,7 +16,10 @@ use prometheus_client::registry::Registry;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
-use table::{ENDPOINT, ENGINES, GROUPS, POOLS, QUEUES, QUOTA, THROTTLING};
+use table::{
+    ENDPOINT, ENGINE_COUNTERS, ENGINES, GROUPS, POOL_COUNTERS, POOLS, QUEUE_COUNTERS, QUEUES,
+    QUOTA, THROTTLING,
+};
 use writer::{Labels, Sample, Writer};
 
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -58,23 +61,27 @@ thread_local! {
 }
 
 /// By how much the counters of queues have risen from one scrape to the next, by the queue's number:
-/// for each counter the last value and what was shown. The library's sums go down when attributes
-/// change. A monitoring system takes a counter that goes down for one that has begun at 0 again, and
-/// would add all that is left once more.
+/// the last counters and what was shown. The library's sums go down when attributes change. A
+/// monitoring system takes a counter that goes down for one that has begun at 0 again, and would add
+/// all that is left once more.
 #[derive(Default)]
-struct Risen(HashMap<u64, Vec<[u64; 2]>>);
+struct Risen(HashMap<u64, [QueueStats; 2]>);
 
-impl Risen {
-    /// Replaces the counters of the queue with this number by what is shown instead.
-    fn raise(&mut self, serial: u64, counters: &mut [u64]) {
-        let kept = self.0.entry(serial).or_default();
-        kept.resize(counters.len(), [0; 2]);
-        for ([before, shown], counter) in kept.iter_mut().zip(counters) {
-            *shown += counter.saturating_sub(*before);
-            *before = std::mem::replace(counter, *shown);
+macro_rules! raise {
+    ({} $($field:ident: $about:tt,)*) => {
+        impl Risen {
+            /// What is shown instead of these counters of the queue with this number.
+            fn raise(&mut self, serial: u64, now: QueueStats) -> QueueStats {
+                let [before, shown] = self.0.entry(serial).or_default();
+                $(shown.$field += now.$field.saturating_sub(before.$field);)*
+                *before = now;
+                *shown
+            }
         }
-    }
+    };
 }
+
+cmwq::counters!(queue raise {});
 
 impl Snapshot {
     fn take(endpoint: EndpointCounts, risen: &mut Risen) -> Self {
@@ -85,15 +92,24 @@ impl Snapshot {
         risen.0.retain(|serial, _| keys.contains_key(serial));
         let quota = CpuQuota::detect();
         let throttling = quota.throttling().into_iter();
-        let throttling = throttling.map(|told| Sample::new(THROTTLING, Labels::new(), told));
+        let throttling = throttling.map(|told| Sample {
+            labels: Labels::new(),
+            of: told,
+        });
         let mut snapshot = Snapshot {
             queues: Vec::new(),
             groups: Vec::new(),
             pools: Vec::new(),
             engines: Vec::new(),
             throttling: throttling.collect(),
-            quota: [Sample::new(QUOTA, Labels::new(), quota)],
-            endpoint: [Sample::new(ENDPOINT, Labels::new(), endpoint)],
+            quota: [Sample {
+                labels: Labels::new(),
+                of: quota,
+            }],
+            endpoint: [Sample {
+                labels: Labels::new(),
+                of: endpoint,
+            }],
         };
         let mut groups = Groups::default();
         for engine in Engine::all() {
@@ -104,17 +120,16 @@ impl Snapshot {
                 quota_pauses: engine.cpu_quota_pauses(),
             };
             let labels = vec![("engine", serial.clone())];
-            snapshot.engines.push(Sample::new(ENGINES, labels, counts));
-            for queue in engine.queue_states() {
+            snapshot.engines.push(Sample { labels, of: counts });
+            for mut queue in engine.queue_states() {
                 // One that was made meanwhile has no key yet; its name may be another's.
                 let Some(key) = keys.get(&queue.serial) else {
                     continue;
                 };
                 groups.note(&queue, key);
                 let labels = vec![("engine", serial.clone()), ("queue", key.clone())];
-                let mut sample = Sample::new(QUEUES, labels, queue);
-                risen.raise(sample.of.serial, &mut sample.counters);
-                snapshot.queues.push(sample);
+                queue.stats = risen.raise(queue.serial, queue.stats);
+                snapshot.queues.push(Sample { labels, of: queue });
             }
             for pool in engine.pool_states() {
                 let labels = vec![
@@ -122,7 +137,7 @@ impl Snapshot {
                     ("pool", pool.id.to_string()),
                     ("pod", pool.pod.to_string()),
                 ];
-                snapshot.pools.push(Sample::new(POOLS, labels, pool));
+                snapshot.pools.push(Sample { labels, of: pool });
             }
         }
         let groups = groups.0.into_values().map(|group| {
@@ -130,7 +145,7 @@ impl Snapshot {
                 ("group", group.name.clone()),
                 ("serial", group.serial.to_string()),
             ];
-            Sample::new(GROUPS, labels, group)
+            Sample { labels, of: group }
         });
         snapshot.groups = groups.collect();
         snapshot
@@ -140,9 +155,12 @@ impl Snapshot {
 impl Collector for Snapshot {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut out = Writer(encoder);
+        out.table(QUEUE_COUNTERS, &self.queues)?;
         out.table(QUEUES, &self.queues)?;
         out.table(GROUPS, &self.groups)?;
+        out.table(POOL_COUNTERS, &self.pools)?;
         out.table(POOLS, &self.pools)?;
+        out.table(ENGINE_COUNTERS, &self.engines)?;
         out.table(ENGINES, &self.engines)?;
         out.table(QUOTA, &self.quota)?;
         out.table(THROTTLING, &self.throttling)?;
@@ -195,23 +213,16 @@ mod tests {
             String::from("| metric | what it is |\n|---|---|\n"),
             "| metric | what",
         );
-        table::QUEUES
-            .iter()
-            .for_each(|metric| rows += &metric.row());
-        table::GROUPS
-            .iter()
-            .for_each(|metric| rows += &metric.row());
-        table::POOLS.iter().for_each(|metric| rows += &metric.row());
-        table::ENGINES
-            .iter()
-            .for_each(|metric| rows += &metric.row());
-        table::QUOTA.iter().for_each(|metric| rows += &metric.row());
-        table::THROTTLING
-            .iter()
-            .for_each(|metric| rows += &metric.row());
-        table::ENDPOINT
-            .iter()
-            .for_each(|metric| rows += &metric.row());
+        rows += &table::rows(QUEUE_COUNTERS);
+        rows += &table::rows(QUEUES);
+        rows += &table::rows(GROUPS);
+        rows += &table::rows(POOL_COUNTERS);
+        rows += &table::rows(POOLS);
+        rows += &table::rows(ENGINE_COUNTERS);
+        rows += &table::rows(ENGINES);
+        rows += &table::rows(QUOTA);
+        rows += &table::rows(THROTTLING);
+        rows += &table::rows(ENDPOINT);
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/control.md");
         let page = std::fs::read_to_string(path).expect("the page");
         let from = page.find(begin).expect("the list");

@@ -161,17 +161,8 @@ fn engine_state(
             .collect(),
         queues: queues.collect(),
         totals: Totals {
-            started: stats.started,
-            completed: stats.completed,
-            panics: stats.panics,
-            wakeups: stats.wakeups,
-            stolen: stats.stolen,
-            lock_waits: stats.lock_waits,
             workers: stats.workers,
-            workers_created: stats.workers_created,
-            create_failures: stats.create_failures,
-            blocked_seen: stats.blocked_seen,
-            cpu_ns: stats.cpu_ns,
+            ..Totals::counted(&stats)
         },
     }
 }
@@ -181,7 +172,6 @@ fn queue_state(state: QueueState, key: &str, live: &LiveQueue) -> protocol::Queu
         let value = live.attribute(name).ok()?;
         Some((name.to_owned(), value))
     });
-    let stats = state.stats;
     protocol::Queue {
         serial: state.serial,
         name: state.name,
@@ -210,17 +200,6 @@ fn queue_state(state: QueueState, key: &str, live: &LiveQueue) -> protocol::Queu
         rescuer: state
             .rescuer
             .map(|rescuer| (rescuer.tid, rescuer.cpus.to_string())),
-        started: stats.started,
-        completed: stats.completed,
-        cpu_ns: stats.cpu_ns,
-        cpu_intensive: stats.cpu_intensive,
-        cm_wakeups: stats.cm_wakeups,
-        mayday: stats.mayday,
-        rescued: stats.rescued,
-        stolen: stats.stolen,
-        waiter_runs: stats.waiter_runs,
-        wakeups: stats.wakeups,
-        lock_waits: stats.lock_waits,
         enqueue_timed: state.enqueue.count(),
         enqueue_p50_ns: state.enqueue.quantile_ns(0.5),
         enqueue_p99_ns: state.enqueue.quantile_ns(0.99),
@@ -235,7 +214,7 @@ fn queue_state(state: QueueState, key: &str, live: &LiveQueue) -> protocol::Queu
             longest_running_ns: state.times.longest_running_ns,
         },
         room: state.room.map(|room| (room.waiting, room.max_waiting)),
-        refused: stats.refused,
+        ..protocol::Queue::counted(&state.stats)
     }
 }
 
@@ -287,11 +266,7 @@ fn pool_state(pool: PoolState, names: &HashMap<usize, String>) -> protocol::Pool
             })
             .collect(),
         runs: pool.runs.iter().map(run).collect(),
-        started: pool.stats.started,
-        completed: pool.stats.completed,
-        wakeups: pool.stats.wakeups,
-        stolen: pool.stats.stolen,
-        lock_waits: pool.stats.lock_waits,
+        ..protocol::Pool::counted(&pool.stats)
     }
 }
 

@@ -54,7 +54,7 @@ pub(crate) use queue::credits::{NodeLimit, SharedLimit, Short};
 pub(crate) use queue::pwq::{PwqKey, Traits};
 pub(crate) use queue::pwq_chunks::PwqChunks;
 pub(crate) use queue::room::{Place, RoomAnswer, WaitingBound};
-pub use queue::stats::{PoolCounts, QueueStats};
+pub use queue::stats::{EngineStats, PoolCounts, QueueStats};
 pub(crate) use queue::times::Sampler;
 pub use report::dump::Dump;
 pub(crate) use report::snapshot::PoolSnapshot;

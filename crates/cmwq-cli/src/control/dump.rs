@@ -384,23 +384,8 @@ mod tests {
             users: 2,
             cpus: "0-1".to_owned(),
             pod_cpus: "0-1".to_owned(),
-            cpu: None,
-            hung_ns: None,
-            nice: 0,
-            effective_nice: None,
-            strict: false,
-            node: None,
-            binding: String::new(),
             target: 2,
-            running: 0,
-            waiting: 0,
-            workers: Vec::new(),
-            runs: Vec::new(),
-            started: 0,
-            completed: 0,
-            wakeups: 0,
-            stolen: 0,
-            lock_waits: 0,
+            ..Pool::default()
         };
         let line = |manager| worker_pool(&pool(manager), 2, &Masks { numbers: 32 });
         let without = "pool[07] flags=0x6 ref= 2 nice=  0 idle/workers=  0/  0 cpus=00000003 pod_cpus=00000003";

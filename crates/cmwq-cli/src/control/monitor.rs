@@ -143,66 +143,67 @@ fn is_unbound(queue: &Queue) -> bool {
         .is_some_and(|value| value == "0")
 }
 
+/// A count, unless there is nothing that could be counted.
+fn unless(absent: bool, count: u64) -> String {
+    match absent {
+        true => "-".to_owned(),
+        false => count.to_string(),
+    }
+}
+
+fn wakes_each(queue: &Queue) -> String {
+    match queue.started {
+        0 => "-".to_owned(),
+        started => format!("{:.3}", queue.wakeups as f64 / started as f64),
+    }
+}
+
+/// The columns behind the name: head, width, what stands there.
+const COLUMNS: [(&str, usize, fn(&Queue) -> String); 17] = [
+    ("total", 10, |queue| queue.started.to_string()),
+    ("infl", 5, |queue| {
+        queue.started.saturating_sub(queue.completed).to_string()
+    }),
+    ("CPUtime", 8, |queue| seconds(queue.cpu_ns)),
+    ("CPUitsv", 8, |queue| {
+        unless(is_unbound(queue), queue.cpu_intensive)
+    }),
+    ("CMW/RPR", 7, |queue| queue.cm_wakeups.to_string()),
+    ("mayday", 7, |queue| {
+        unless(queue.rescuer.is_none(), queue.mayday)
+    }),
+    ("rescued", 7, |queue| {
+        unless(queue.rescuer.is_none(), queue.rescued)
+    }),
+    ("enq p50", 8, |queue| latency(queue.enqueue_p50_ns)),
+    ("enq p99", 8, |queue| latency(queue.enqueue_p99_ns)),
+    ("wait p50", 8, |queue| latency(queue.times.wait_p50_ns)),
+    ("wait p99", 8, |queue| latency(queue.times.wait_p99_ns)),
+    ("run p50", 8, |queue| latency(queue.times.run_p50_ns)),
+    ("run p99", 8, |queue| latency(queue.times.run_p99_ns)),
+    ("refused", 7, |queue| {
+        unless(queue.room.is_none(), queue.refused)
+    }),
+    ("stolen", 8, |queue| queue.stolen.to_string()),
+    ("wake/it", 7, wakes_each),
+    ("lockwt", 8, |queue| queue.lock_waits.to_string()),
+];
+
 fn table(state: &State, patterns: &[Regex]) -> String {
     if let Some(text) = nothing_yet(state) {
         return text;
     }
-    let mut text = format!(
-        "{:24} {:>10} {:>5} {:>8} {:>8} {:>7} {:>7} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>8} {:>7} {:>8}\n",
-        "",
-        "total",
-        "infl",
-        "CPUtime",
-        "CPUitsv",
-        "CMW/RPR",
-        "mayday",
-        "rescued",
-        "enq p50",
-        "enq p99",
-        "wait p50",
-        "wait p99",
-        "run p50",
-        "run p99",
-        "refused",
-        "stolen",
-        "wake/it",
-        "lockwt"
-    );
+    let mut text = name_column("");
+    for (head, width, _) in COLUMNS {
+        let _ = write!(text, " {head:>width$}");
+    }
+    text.push('\n');
     for queue in chosen(state, patterns) {
-        let rescuer = queue.rescuer.is_some();
-        let unless = |absent: bool, count: u64| {
-            if absent {
-                "-".to_owned()
-            } else {
-                count.to_string()
-            }
-        };
-        let wakes = match queue.started {
-            0 => "-".to_owned(),
-            started => format!("{:.3}", queue.wakeups as f64 / started as f64),
-        };
-        let _ = writeln!(
-            text,
-            "{} {:>10} {:>5} {:>8} {:>8} {:>7} {:>7} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>8} {:>7} {:>8}",
-            name_column(&queue.key),
-            queue.started,
-            queue.started.saturating_sub(queue.completed),
-            seconds(queue.cpu_ns),
-            unless(is_unbound(queue), queue.cpu_intensive),
-            queue.cm_wakeups,
-            unless(!rescuer, queue.mayday),
-            unless(!rescuer, queue.rescued),
-            latency(queue.enqueue_p50_ns),
-            latency(queue.enqueue_p99_ns),
-            latency(queue.times.wait_p50_ns),
-            latency(queue.times.wait_p99_ns),
-            latency(queue.times.run_p50_ns),
-            latency(queue.times.run_p99_ns),
-            unless(queue.room.is_none(), queue.refused),
-            queue.stolen,
-            wakes,
-            queue.lock_waits,
-        );
+        text += &name_column(&queue.key);
+        for (_, width, cell) in COLUMNS {
+            let _ = write!(text, " {:>width$}", cell(queue));
+        }
+        text.push('\n');
     }
     text
 }

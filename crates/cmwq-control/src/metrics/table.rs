@@ -1,6 +1,6 @@
 //! The table of metrics: what is shown of each queue, group, pool and engine, of the CPU quota and of
-//! the endpoint. Text, the rule that counters do not go down, and the list in `docs/control.md` are
-//! made of it.
+//! the endpoint. Text and the list in `docs/control.md` are made of it. The counters are those of the
+//! library's own table.
 
 use super::EngineCounts;
 use crate::protocol::{EndpointCounts, Group};
@@ -55,43 +55,45 @@ pub(super) struct Metric<S: 'static> {
     pub(super) value: Value<S>,
 }
 
-impl<S> Metric<S> {
-    /// The value of a counter, which may only rise.
-    pub(super) fn counter(&self, of: &S) -> Option<u64> {
-        match self.value {
-            Count(value) | Seconds(value) => Some(value(of)),
-            _ => None,
-        }
-    }
-
-    /// Its row in the documentation.
-    #[cfg(test)]
-    pub(super) fn row(&self) -> String {
-        let ending = match self.value {
+/// The rows of a table in the documentation.
+#[cfg(test)]
+pub(super) fn rows<S>(table: &[Metric<S>]) -> String {
+    let row = |metric: &Metric<S>| {
+        let ending = match metric.value {
             Count(_) => "_total",
             Seconds(_) => "_seconds_total",
             Gauge(_) | Number(_) => "",
             Age(_) | Times(..) => "_seconds",
         };
-        format!("| `cmwq_{}{ending}` | {} |\n", self.name, self.help)
-    }
+        format!("| `cmwq_{}{ending}` | {} |\n", metric.name, metric.help)
+    };
+    table.iter().map(row).collect()
 }
 
 const fn metric<S>(name: &'static str, help: &'static str, value: Value<S>) -> Metric<S> {
     Metric { name, help, value }
 }
 
+/// The metrics of the library's counters, by whose they are.
+macro_rules! counter_metrics {
+    ({} $($field:ident: ($what:literal $(, queue $of_queue:ident $queue:literal)?
+        $(, pool $of_pool:ident $pool:literal)? $(, engine $of_engine:ident $engine:literal)?
+        $(, $more:literal)?),)*) => {
+        pub(super) const QUEUE_COUNTERS: &[Metric<QueueState>] = &[$($(
+            metric(concat!("queue_", $queue), $what, $of_queue(|queue| queue.stats.$field)),
+        )?)*];
+        pub(super) const POOL_COUNTERS: &[Metric<PoolState>] = &[$($(
+            metric(concat!("pool_", $pool), $what, $of_pool(|pool| pool.stats.$field)),
+        )?)*];
+        pub(super) const ENGINE_COUNTERS: &[Metric<EngineCounts>] = &[$($(
+            metric(concat!("engine_", $engine), $what, $of_engine(|engine| engine.stats.$field)),
+        )?)*];
+    };
+}
+
+cmwq::counters!(all counter_metrics {});
+
 pub(super) const QUEUES: &[Metric<QueueState>] = &[
-    metric(
-        "queue_items_started",
-        "Items started",
-        Count(|queue| queue.stats.started),
-    ),
-    metric(
-        "queue_items_completed",
-        "Items completed",
-        Count(|queue| queue.stats.completed),
-    ),
     metric(
         "queue_active_items",
         "Items that run or are ready to",
@@ -106,11 +108,6 @@ pub(super) const QUEUES: &[Metric<QueueState>] = &[
         "queue_max_active_items",
         "The limit on active items",
         Gauge(|queue| Some(queue.max_active)),
-    ),
-    metric(
-        "queue_cpu",
-        "CPU time of items, by sampling",
-        Seconds(|queue| queue.stats.cpu_ns),
     ),
     metric(
         "queue_enqueue",
@@ -146,51 +143,6 @@ pub(super) const QUEUES: &[Metric<QueueState>] = &[
         "queue_max_waiting_items",
         "The bound on items that are queued and not started",
         Gauge(|queue| Some(queue.room?.max_waiting)),
-    ),
-    metric(
-        "queue_cpu_intensive_items",
-        "Items that used the CPU for too long",
-        Count(|queue| queue.stats.cpu_intensive),
-    ),
-    metric(
-        "queue_cm_wakeups",
-        "Times another worker took over because an item blocked",
-        Count(|queue| queue.stats.cm_wakeups),
-    ),
-    metric(
-        "queue_wakeups",
-        "Workers woken that then ran an item of the queue",
-        Count(|queue| queue.stats.wakeups),
-    ),
-    metric(
-        "queue_stolen_items",
-        "Items that workers of other pods stole and ran",
-        Count(|queue| queue.stats.stolen),
-    ),
-    metric(
-        "queue_waiter_run_items",
-        "Items that threads ran which waited for them",
-        Count(|queue| queue.stats.waiter_runs),
-    ),
-    metric(
-        "queue_maydays",
-        "Calls for the rescuer",
-        Count(|queue| queue.stats.mayday),
-    ),
-    metric(
-        "queue_rescued_items",
-        "Items that the rescuer ran",
-        Count(|queue| queue.stats.rescued),
-    ),
-    metric(
-        "queue_refused_items",
-        "Attempts to queue that found no room",
-        Count(|queue| queue.stats.refused),
-    ),
-    metric(
-        "queue_limit_visits",
-        "Visits to the store of places that pods share",
-        Count(|queue| queue.stats.limit_visits),
     ),
 ];
 
@@ -238,49 +190,9 @@ pub(super) const POOLS: &[Metric<PoolState>] = &[
         "Items ready to run",
         Gauge(|pool| Some(pool.waiting)),
     ),
-    metric(
-        "pool_items_started",
-        "Items started",
-        Count(|pool| pool.stats.started),
-    ),
-    metric(
-        "pool_wakeups",
-        "Idle workers woken",
-        Count(|pool| pool.stats.wakeups),
-    ),
-    metric(
-        "pool_stolen_items",
-        "Items that workers of other pods stole and ran",
-        Count(|pool| pool.stats.stolen),
-    ),
-    metric(
-        "pool_lock_waits",
-        "Times that the lock was waited for",
-        Count(|pool| pool.stats.lock_waits),
-    ),
 ];
 
 pub(super) const ENGINES: &[Metric<EngineCounts>] = &[
-    metric(
-        "engine_workers_created",
-        "Worker threads created",
-        Count(|engine| engine.stats.workers_created),
-    ),
-    metric(
-        "engine_create_failures",
-        "Attempts to create a worker that failed",
-        Count(|engine| engine.stats.create_failures),
-    ),
-    metric(
-        "engine_blocked_seen",
-        "Workers found blocked that had not said so",
-        Count(|engine| engine.stats.blocked_seen),
-    ),
-    metric(
-        "engine_panics",
-        "Items whose function panicked",
-        Count(|engine| engine.stats.panics),
-    ),
     metric(
         "engine_running_limit_workers",
         "Workers that may run at once over all pools",

@@ -14,20 +14,6 @@ pub(super) type Labels = Vec<(&'static str, String)>;
 pub(super) struct Sample<S> {
     pub(super) labels: Labels,
     pub(super) of: S,
-    /// The values of its counters, in the order of the table.
-    pub(super) counters: Vec<u64>,
-}
-
-impl<S> Sample<S> {
-    /// With the counters as they are.
-    pub(super) fn new(table: &[Metric<S>], labels: Labels, of: S) -> Self {
-        let counters = table.iter().filter_map(|metric| metric.counter(&of));
-        Sample {
-            counters: counters.collect(),
-            labels,
-            of,
-        }
-    }
 }
 
 const NS: f64 = 1e9;
@@ -37,21 +23,18 @@ pub(super) struct Writer<'e>(pub(super) DescriptorEncoder<'e>);
 impl Writer<'_> {
     /// All metrics of a table.
     pub(super) fn table<S>(&mut self, table: &[Metric<S>], samples: &[Sample<S>]) -> fmt::Result {
-        let mut counters = 0..;
         for metric in table {
             let Metric { name, help, value } = metric;
             let unit = Some(&Unit::Seconds);
             match *value {
-                Value::Count(_) => {
-                    let at = counters.next().unwrap_or_default();
-                    let all = samples.iter().map(|one| (&one.labels, one.counters[at]));
+                Value::Count(value) => {
+                    let all = samples.iter().map(|one| (&one.labels, value(&one.of)));
                     self.family((name, help, None, MetricType::Counter), all, |to, count| {
                         to.encode_counter::<Labels, u64, u64>(&count, None)
                     })?;
                 }
-                Value::Seconds(_) => {
-                    let at = counters.next().unwrap_or_default();
-                    let all = samples.iter().map(|one| (&one.labels, one.counters[at]));
+                Value::Seconds(value) => {
+                    let all = samples.iter().map(|one| (&one.labels, value(&one.of)));
                     self.family((name, help, unit, MetricType::Counter), all, |to, ns| {
                         to.encode_counter::<Labels, f64, f64>(&(ns as f64 / NS), None)
                     })?;

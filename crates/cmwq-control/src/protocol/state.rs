@@ -3,6 +3,32 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// A structure with the counters of a workqueue, a pool or an engine behind the fields that it has
+/// itself. Those that another version of the library does not have are 0.
+macro_rules! counted {
+    (
+        {
+            with $from:ident
+            $(#[$about:meta])* pub struct $name:ident {$($(#[$doc:meta])* pub $own:ident: $type:ty,)*}
+        }
+        $($field:ident: ($what:literal
+            $(, $of:ident $kind:ident $metric:literal)? $(, $more:literal)?),)*
+    ) => {
+        $(#[$about])*
+        pub struct $name {
+            $($(#[$doc])* pub $own: $type,)*
+            $(#[doc = concat!($what, ".")] #[serde(default)] pub $field: u64,)*
+        }
+
+        impl $name {
+            /// Nothing but the counters.
+            pub(crate) fn counted(stats: &cmwq::observe::$from) -> Self {
+                $name { $($field: stats.$field,)* ..$name::default() }
+            }
+        }
+    };
+}
+
 /// Everything about the workqueues of a process at one moment: the answer to `state`, from
 /// [`Client::state`](crate::Client::state), and what `cmwq dump --format json` prints.
 ///
@@ -117,43 +143,25 @@ pub struct Engine {
     pub totals: Totals,
 }
 
-/// What an engine has counted since it was built: a part of an [`Engine`]. Two answers give a rate.
-///
-/// ```
-/// # let _queue = cmwq::Workqueue::builder("io").build()?;
-/// let control = cmwq_control::serve()?; // in the process that is watched
-/// let mut client = cmwq_control::Client::connect_to(control.path())?;
-/// let (before, after) = (client.state()?, client.state()?);
-/// let completed = [&before, &after].map(|state| state.engines[0].totals.completed);
-/// let ns = after.at_ns - before.at_ns;
-/// println!("{} items ended in {ns} ns", completed[1] - completed[0]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Totals {
-    /// Items started and completed, and those whose function panicked.
-    pub started: u64,
-    /// See `started`.
-    pub completed: u64,
-    /// See `started`.
-    pub panics: u64,
-    /// Idle workers woken.
-    pub wakeups: u64,
-    /// Items that workers of other pods stole and ran.
-    pub stolen: u64,
-    /// Times that a pool's lock was waited for.
-    pub lock_waits: u64,
-    /// Workers that exist, that were created, and attempts that failed.
-    pub workers: u64,
-    /// See `workers`.
-    pub workers_created: u64,
-    /// See `workers`.
-    pub create_failures: u64,
-    /// Workers found blocked without having declared it.
-    pub blocked_seen: u64,
-    /// CPU time of its items, in ns.
-    pub cpu_ns: u64,
-}
+cmwq::counters! { engine counted { with EngineStats
+    /// What an engine has counted since it was built: a part of an [`Engine`]. Two answers give a rate.
+    ///
+    /// ```
+    /// # let _queue = cmwq::Workqueue::builder("io").build()?;
+    /// let control = cmwq_control::serve()?; // in the process that is watched
+    /// let mut client = cmwq_control::Client::connect_to(control.path())?;
+    /// let (before, after) = (client.state()?, client.state()?);
+    /// let completed = [&before, &after].map(|state| state.engines[0].totals.completed);
+    /// let ns = after.at_ns - before.at_ns;
+    /// println!("{} items ended in {ns} ns", completed[1] - completed[0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Totals {
+        /// Workers that exist.
+        pub workers: u64,
+    }
+}}
 
 /// How an affinity scope divides the CPUs into pods: a part of an [`Engine`].
 ///
@@ -178,72 +186,64 @@ pub struct Scope {
     pub cpu_pod: Vec<Option<usize>>,
 }
 
-/// A worker pool, with its workers and what they run: a part of an [`Engine`].
-///
-/// ```
-/// # let _queue = cmwq::Workqueue::builder("io").build()?;
-/// let control = cmwq_control::serve()?; // in the process that is watched
-/// let state = cmwq_control::Client::connect_to(control.path())?.state()?;
-/// for pool in &state.engines[0].pools {
-///     let (running, target) = (pool.running, pool.target);
-///     println!("pool {}: {running} of {target} run, {} items wait", pool.id, pool.waiting);
-/// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pool {
-    /// Its number.
-    pub id: u32,
-    /// `unbound`, `percpu` or `bh`.
-    pub kind: String,
-    /// The CPU that it is for, if it is for one.
-    pub cpu: Option<usize>,
-    /// As the kernel's: 1 BH, 2 a worker is being created, 4 not bound to one CPU.
-    #[serde(default)]
-    pub flags: u32,
-    /// The thread that creates a worker, while one is being created; 0: it has not begun.
-    #[serde(default)]
-    pub manager: Option<i32>,
-    /// For how long, in ns, nothing has been started while something waits.
-    #[serde(default)]
-    pub hung_ns: Option<u64>,
-    /// Shares of queues in it.
-    pub users: usize,
-    /// The nice level asked for.
-    pub nice: i32,
-    /// The nice level that its workers have.
-    pub effective_nice: Option<i32>,
-    /// The pod.
-    pub pod_cpus: String,
-    /// Where its items may run at all.
-    pub cpus: String,
-    /// Whether items stay in the pod.
-    pub strict: bool,
-    /// The node.
-    pub node: Option<u32>,
-    /// The real CPUs that its workers are bound to.
-    pub binding: String,
-    /// How many workers may run at a time, and how many do.
-    pub target: usize,
-    /// See `target`.
-    pub running: usize,
-    /// Items ready to run.
-    pub waiting: usize,
-    /// Its workers.
-    pub workers: Vec<Worker>,
-    /// What they run.
-    pub runs: Vec<Run>,
-    /// Items started and completed.
-    pub started: u64,
-    /// See `started`.
-    pub completed: u64,
-    /// Idle workers woken.
-    pub wakeups: u64,
-    /// Items that workers of other pods stole and ran.
-    pub stolen: u64,
-    /// Times that its lock was waited for.
-    pub lock_waits: u64,
-}
+cmwq::counters! { pool counted { with PoolCounts
+    /// A worker pool, with its workers and what they run: a part of an [`Engine`].
+    ///
+    /// ```
+    /// # let _queue = cmwq::Workqueue::builder("io").build()?;
+    /// let control = cmwq_control::serve()?; // in the process that is watched
+    /// let state = cmwq_control::Client::connect_to(control.path())?.state()?;
+    /// for pool in &state.engines[0].pools {
+    ///     let (running, target) = (pool.running, pool.target);
+    ///     println!("pool {}: {running} of {target} run, {} items wait", pool.id, pool.waiting);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Pool {
+        /// Its number.
+        pub id: u32,
+        /// `unbound`, `percpu` or `bh`.
+        pub kind: String,
+        /// The CPU that it is for, if it is for one.
+        pub cpu: Option<usize>,
+        /// As the kernel's: 1 BH, 2 a worker is being created, 4 not bound to one CPU.
+        #[serde(default)]
+        pub flags: u32,
+        /// The thread that creates a worker, while one is being created; 0: it has not begun.
+        #[serde(default)]
+        pub manager: Option<i32>,
+        /// For how long, in ns, nothing has been started while something waits.
+        #[serde(default)]
+        pub hung_ns: Option<u64>,
+        /// Shares of queues in it.
+        pub users: usize,
+        /// The nice level asked for.
+        pub nice: i32,
+        /// The nice level that its workers have.
+        pub effective_nice: Option<i32>,
+        /// The pod.
+        pub pod_cpus: String,
+        /// Where its items may run at all.
+        pub cpus: String,
+        /// Whether items stay in the pod.
+        pub strict: bool,
+        /// The node.
+        pub node: Option<u32>,
+        /// The real CPUs that its workers are bound to.
+        pub binding: String,
+        /// How many workers may run at a time, and how many do.
+        pub target: usize,
+        /// See `target`.
+        pub running: usize,
+        /// Items ready to run.
+        pub waiting: usize,
+        /// Its workers.
+        pub workers: Vec<Worker>,
+        /// What they run.
+        pub runs: Vec<Run>,
+    }
+}}
 
 /// A worker thread and what it does: a part of a [`Pool`].
 ///
@@ -298,86 +298,63 @@ pub struct Run {
     pub behind_it: Vec<String>,
 }
 
-/// A workqueue: its attributes, its limit, and what it has counted: a part of an [`Engine`].
-///
-/// ```
-/// # let _queue = cmwq::Workqueue::builder("io").build()?;
-/// let control = cmwq_control::serve()?; // in the process that is watched
-/// let state = cmwq_control::Client::connect_to(control.path())?.state()?;
-/// let mut queues = state.engines[0].queues.iter();
-/// let queue = queues.find(|queue| queue.key == "io").expect("it exists");
-/// println!("{} items ended; nice is {}", queue.completed, queue.attributes["nice"]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Queue {
-    /// Its number in the process.
-    pub serial: u64,
-    /// Its name.
-    pub name: String,
-    /// What commands take: the name, with `#serial` behind it where others have the same.
-    pub key: String,
-    /// `percpu`, `unbound`, `ordered` or `bh`.
-    pub kind: String,
-    /// The kind and the flags.
-    pub flags: String,
-    /// The attributes, as the kernel's files show them.
-    pub attributes: BTreeMap<String, String>,
-    /// The least that may be active on each node.
-    pub min_active: usize,
-    /// The limit.
-    pub max_active: usize,
-    /// The pool of each CPU, by number.
-    pub cpu_pool: Vec<Option<u32>>,
-    /// The pool of CPUs that have no pod.
-    pub default_pool: Option<u32>,
-    /// Node, active items, limit.
-    pub nodes: Vec<(Option<u32>, usize, usize)>,
-    /// The shares of pools: pool, active, inactive items.
-    pub pwqs: Vec<(u32, usize, usize)>,
-    /// The number of the group whose limit it shares.
-    #[serde(default)]
-    pub group: Option<u64>,
-    /// The rescuer's thread and its CPUs.
-    pub rescuer: Option<(i32, String)>,
-    /// Items started and completed.
-    pub started: u64,
-    /// See `started`.
-    pub completed: u64,
-    /// CPU time, in ns.
-    pub cpu_ns: u64,
-    /// CPU-intensive violations.
-    pub cpu_intensive: u64,
-    /// Concurrency-management wake-ups.
-    pub cm_wakeups: u64,
-    /// Calls for the rescuer.
-    pub mayday: u64,
-    /// Items that it ran.
-    pub rescued: u64,
-    /// Items that workers of other pods stole and ran.
-    pub stolen: u64,
-    /// Items that their waiters ran (caller-runs joins).
-    pub waiter_runs: u64,
-    /// Workers woken for it.
-    pub wakeups: u64,
-    /// Waits for the locks of its pools.
-    pub lock_waits: u64,
-    /// Calls of `queue()` that were timed.
-    pub enqueue_timed: u64,
-    /// Their median, in ns.
-    pub enqueue_p50_ns: Option<u64>,
-    /// 99 of 100 took no longer, in ns.
-    pub enqueue_p99_ns: Option<u64>,
-    /// How long its items wait and run.
-    #[serde(default)]
-    pub times: Times,
-    /// How many of its items are queued and not started, and how many may be, if that is bounded.
-    #[serde(default)]
-    pub room: Option<(usize, usize)>,
-    /// Attempts to queue that found no room.
-    #[serde(default)]
-    pub refused: u64,
-}
+cmwq::counters! { queue counted { with QueueStats
+    /// A workqueue: its attributes, its limit, and what it has counted: a part of an [`Engine`].
+    ///
+    /// ```
+    /// # let _queue = cmwq::Workqueue::builder("io").build()?;
+    /// let control = cmwq_control::serve()?; // in the process that is watched
+    /// let state = cmwq_control::Client::connect_to(control.path())?.state()?;
+    /// let mut queues = state.engines[0].queues.iter();
+    /// let queue = queues.find(|queue| queue.key == "io").expect("it exists");
+    /// println!("{} items ended; nice is {}", queue.completed, queue.attributes["nice"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+    pub struct Queue {
+        /// Its number in the process.
+        pub serial: u64,
+        /// Its name.
+        pub name: String,
+        /// What commands take: the name, with `#serial` behind it where others have the same.
+        pub key: String,
+        /// `percpu`, `unbound`, `ordered` or `bh`.
+        pub kind: String,
+        /// The kind and the flags.
+        pub flags: String,
+        /// The attributes, as the kernel's files show them.
+        pub attributes: BTreeMap<String, String>,
+        /// The least that may be active on each node.
+        pub min_active: usize,
+        /// The limit.
+        pub max_active: usize,
+        /// The pool of each CPU, by number.
+        pub cpu_pool: Vec<Option<u32>>,
+        /// The pool of CPUs that have no pod.
+        pub default_pool: Option<u32>,
+        /// Node, active items, limit.
+        pub nodes: Vec<(Option<u32>, usize, usize)>,
+        /// The shares of pools: pool, active, inactive items.
+        pub pwqs: Vec<(u32, usize, usize)>,
+        /// The number of the group whose limit it shares.
+        #[serde(default)]
+        pub group: Option<u64>,
+        /// The rescuer's thread and its CPUs.
+        pub rescuer: Option<(i32, String)>,
+        /// Calls of `queue()` that were timed.
+        pub enqueue_timed: u64,
+        /// Their median, in ns.
+        pub enqueue_p50_ns: Option<u64>,
+        /// 99 of 100 took no longer, in ns.
+        pub enqueue_p99_ns: Option<u64>,
+        /// How long its items wait and run.
+        #[serde(default)]
+        pub times: Times,
+        /// How many of its items are queued and not started, and how many may be, if that is bounded.
+        #[serde(default)]
+        pub room: Option<(usize, usize)>,
+    }
+}}
 
 /// How long items of a workqueue wait (from the call that queued them to their start) and run (to
 /// their end), in ns, of a sample of them.

@@ -4,11 +4,12 @@ use crate::engine::parts::cpus::Cpus;
 use crate::engine::parts::key::PoolKey;
 use crate::engine::parts::limit::Limit;
 use crate::engine::parts::registry::{Registry, epochs};
-use crate::engine::parts::stats::EngineStats;
 use crate::engine::parts::watchdog::Watchdog;
 use crate::error::Error;
 use crate::item::MOST_IN_BATCH;
-use crate::pool::{Group, Params, Pool, PoolAttrs, PoolFor, Position, Service, WorkerThreads};
+use crate::pool::{
+    EngineStats, Group, Params, Pool, PoolAttrs, PoolFor, Position, Service, WorkerThreads,
+};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
 use crate::sys::epoch::{EpochPin, Shared};

@@ -26,20 +26,10 @@ fn state(seconds: u64) -> State {
         cpu_pool: vec![Some(1), Some(1)],
         default_pool: Some(1),
         nodes: vec![(None, 0, 1500)],
-        group: None,
         pwqs: vec![(1, 3, 40)],
-        rescuer: None,
         started: items_per_s * seconds,
         completed: (items_per_s * seconds).saturating_sub(1),
         cpu_ns: 500_000_000 * seconds,
-        cpu_intensive: 0,
-        cm_wakeups: 0,
-        mayday: 0,
-        rescued: 0,
-        stolen: 0,
-        waiter_runs: 0,
-        wakeups: 0,
-        lock_waits: 0,
         enqueue_timed: 5,
         enqueue_p50_ns: Some(100),
         enqueue_p99_ns: Some(12_345),
@@ -48,16 +38,12 @@ fn state(seconds: u64) -> State {
             run_p99_ns: Some(56_000),
             ..Times::default()
         },
-        room: None,
-        refused: 0,
+        ..Queue::default()
     };
     let pool = Pool {
         id: 1,
         kind: "unbound".to_owned(),
-        cpu: None,
         flags: 4,
-        manager: None,
-        hung_ns: None,
         users: 2,
         nice: 0,
         effective_nice: Some(0),
@@ -83,11 +69,7 @@ fn state(seconds: u64) -> State {
             for_ns: 12_000_000 * seconds,
             behind_it: Vec::new(),
         }],
-        started: 0,
-        completed: 0,
-        wakeups: 0,
-        stolen: 0,
-        lock_waits: 0,
+        ..Pool::default()
     };
     State {
         pid: 4321,

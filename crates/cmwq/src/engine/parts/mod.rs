@@ -4,5 +4,4 @@ pub(crate) mod cpus;
 pub(crate) mod key;
 pub(crate) mod limit;
 pub(crate) mod registry;
-pub(crate) mod stats;
 pub(crate) mod watchdog;

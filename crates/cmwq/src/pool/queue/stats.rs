@@ -1,21 +1,108 @@
-//! What pools and pool workqueues count.
+//! What pools, pool workqueues and engines count: one table, from which the statistics of the library
+//! take their fields, and those of the control protocol and the metrics too (`cmwq-control`).
 #![forbid(unsafe_code)]
 
-/// Defines counters, and their sum.
+/// The table of counters. A row has a field, what it counts, and its metric, if it has one: whose it
+/// is, how it is shown, its name. Then it may have what Rust's documentation says besides. There are
+/// four blocks: of a workqueue, what its engine sums up and what it does not show or has from its
+/// pools; then the same of a pool.
+///
+/// `counters!(OF MACRO {...})` calls the macro with the braces and some of the rows behind them: all
+/// of a `queue` or a `pool`, those that `add_queue` and `add_pool` add to the engine's, the `engine`'s
+/// own, or `all`.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! counters {
-    ($(#[$about:meta])* pub struct $name:ident { $($(#[$doc:meta])* pub $counter:ident: u64,)* }) => {
-        $(#[$about])*
-        pub struct $name { $($(#[$doc])* pub $counter: u64,)* }
-
-        impl $name {
-            pub(crate) fn add(&mut self, other: &$name) {
-                $(self.$counter += other.$counter;)*
+    (@take queue $then:ident $given:tt {$($row:tt)*} {$($only:tt)*} $_pool:tt $_pool_only:tt) => {
+        $then! { $given $($row)* $($only)* }
+    };
+    (@take pool $then:ident $given:tt $_queue:tt $_queue_only:tt {$($row:tt)*} {$($only:tt)*}) => {
+        $then! { $given $($row)* $($only)* }
+    };
+    (@take add_queue $then:ident $given:tt {$($row:tt)*} $($_other:tt)*) => {
+        $then! { $given $($row)* }
+    };
+    (@take add_pool $then:ident $given:tt $_queue:tt $_only:tt {$($row:tt)*} $_pool_only:tt) => {
+        $then! { $given $($row)* }
+    };
+    (@take engine $then:ident $given:tt {$($queue:tt)*} $_only:tt {$($pool:tt)*} $_pool_only:tt) => {
+        $then! { $given $($queue)* $($pool)* }
+    };
+    (@take all $then:ident $given:tt $({$($row:tt)*})*) => {
+        $then! { $given $($($row)*)* }
+    };
+    ($of:ident $then:ident $given:tt) => {
+        $crate::counters! {
+            @take $of $then $given
+            {
+                started: ("Items started", queue Count "items_started"),
+                completed: ("Items completed", queue Count "items_completed"),
+                cpu_ns: ("CPU time of items, by sampling", queue Seconds "cpu",
+                    "In ns, as far as it was accounted (`Engine::account_cpu_time`)."),
+                cpu_intensive: ("Items that used the CPU for too long",
+                    queue Count "cpu_intensive_items",
+                    "Longer than `Engine::cpu_intensive_threshold`, of per-CPU workqueues."),
+                cm_wakeups: ("Times another worker took over because an item blocked",
+                    queue Count "cm_wakeups"),
+                mayday: ("Calls for the rescuer", queue Count "maydays"),
+                rescued: ("Items that the rescuer ran", queue Count "rescued_items"),
+                waiter_runs: ("Items that threads ran which waited for them",
+                    queue Count "waiter_run_items"),
+                limit_visits: ("Visits to the store of places that pods share",
+                    queue Count "limit_visits",
+                    "A pod takes places there, each of which lets one item be active, or gives \
+                     some back."),
+            }
+            {
+                stolen: ("Items that workers of other pods stole and ran",
+                    queue Count "stolen_items"),
+                wakeups: ("Workers woken that then ran an item of the queue",
+                    queue Count "wakeups"),
+                refused: ("Attempts to queue that found no room", queue Count "refused_items",
+                    "See `WorkqueueBuilder::max_waiting`."),
+                lock_waits: ("Times that the locks of its pools were waited for",
+                    "Those are the pools that it uses now; any queue of theirs may have waited."),
+            }
+            {
+                wakeups: ("Idle workers woken", pool Count "wakeups",
+                    "For any reason: to run an item, to steal one, or to exit."),
+                stolen: ("Items that workers of other pods stole and ran",
+                    pool Count "stolen_items"),
+                lock_waits: ("Times that the lock was waited for", pool Count "lock_waits"),
+                workers_created: ("Worker threads created", engine Count "workers_created"),
+                create_failures: ("Attempts to create a worker that failed",
+                    engine Count "create_failures"),
+                blocked_seen: ("Workers found blocked that had not said so",
+                    engine Count "blocked_seen"),
+                panics: ("Items whose function panicked", engine Count "panics"),
+            }
+            {
+                started: ("Items started", pool Count "items_started"),
+                completed: ("Items completed"),
             }
         }
     };
 }
 
-counters! {
+/// A structure with the counters of a workqueue, a pool or an engine behind the fields that it has
+/// itself.
+macro_rules! counted {
+    (
+        {$(#[$about:meta])* pub struct $name:ident {$($(#[$doc:meta])* pub $own:ident: u64,)*}}
+        $($field:ident: ($what:literal
+            $(, $of:ident $kind:ident $metric:literal)? $(, $more:literal)?),)*
+    ) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct $name {
+            $($(#[$doc])* pub $own: u64,)*
+            $(#[doc = concat!($what, ".")] $(#[doc = concat!("\n", $more)])? pub $field: u64,)*
+        }
+    };
+}
+
+counters! { queue counted {
     /// The counters of one queue, the kernel's and a few more: a part of a
     /// [`QueueState`](crate::observe::QueueState).
     ///
@@ -28,36 +115,64 @@ counters! {
     /// println!("{} started, {} ended", state.stats.started, state.stats.completed);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    #[non_exhaustive]
-    pub struct QueueStats {
-        /// Items started.
-        pub started: u64,
-        /// Items completed.
-        pub completed: u64,
-        /// CPU time of its items, in ns, as [accounted](crate::Engine::account_cpu_time).
-        pub cpu_ns: u64,
-        /// Items that became CPU hogs.
-        pub cpu_intensive: u64,
-        /// Times another worker took over because one of its items blocked.
-        pub cm_wakeups: u64,
-        /// Calls for the rescuer.
-        pub mayday: u64,
-        /// Items that the rescuer ran.
-        pub rescued: u64,
-        /// Items that workers of other pods stole and ran.
-        pub stolen: u64,
-        /// Items that threads waiting for them ran (caller-runs joins).
-        pub waiter_runs: u64,
-        /// Wake-ups of workers whose first item afterwards was one of this queue.
-        pub wakeups: u64,
-        /// Attempts to queue that found [no room](crate::WorkqueueBuilder::max_waiting).
-        pub refused: u64,
-        /// Visits to the shared store of credits.
-        pub limit_visits: u64,
-        /// Times that a thread waited for the lock of one of the pools that it uses now, on behalf of
-        /// any queue of these pools.
-        pub lock_waits: u64,
+    pub struct QueueStats {}
+}}
+
+counters! { pool counted {
+    /// The counters of one pool: a part of a [`PoolState`](crate::observe::PoolState).
+    ///
+    /// ```
+    /// let queue = cmwq::Workqueue::builder("io").build()?;
+    /// queue.spawn(|| ()).join()?;
+    /// let engine = cmwq::Engine::global()?;
+    /// for pool in engine.pool_states() {
+    ///     let (ended, stolen) = (pool.stats.completed, pool.stats.stolen);
+    ///     println!("pool {}: {ended} items ended, {stolen} stolen", pool.id);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub struct PoolCounts {}
+}}
+
+counters! { engine counted {
+    /// The counters of an engine, from [`Engine::stats`](crate::Engine::stats). The difference of two
+    /// values is what was counted between them.
+    ///
+    /// ```
+    /// let queue = cmwq::Workqueue::builder("io").build()?;
+    /// queue.spawn(|| ()).join()?;
+    /// let engine = cmwq::Engine::global()?;
+    /// println!("{} items have ended", engine.stats().completed);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub struct EngineStats {
+        /// Worker pools that exist now.
+        pub pools: u64,
+        /// Worker threads that exist now.
+        pub workers: u64,
+    }
+}}
+
+/// The function that adds rows of one structure to another's.
+macro_rules! sum {
+    ({$to:ident $add:ident $from:ident} $($field:ident: $about:tt,)*) => {
+        impl $to {
+            pub(crate) fn $add(&mut self, other: &$from) {
+                $(self.$field += other.$field;)*
+            }
+        }
+    };
+}
+
+counters!(queue sum {QueueStats add QueueStats});
+counters!(add_queue sum {EngineStats add_queue QueueStats});
+counters!(add_pool sum {EngineStats add_pool PoolCounts});
+
+impl EngineStats {
+    /// Adds the counts of a pool and those of its pool workqueues.
+    pub(crate) fn add(&mut self, (pool, queues): (PoolCounts, QueueStats)) {
+        self.add_pool(&pool);
+        self.add_queue(&queues);
     }
 }
 
@@ -68,38 +183,4 @@ impl QueueStats {
         self.completed += runs;
         self.waiter_runs += runs;
     }
-}
-
-/// The counters of one pool: a part of a [`PoolState`](crate::observe::PoolState).
-///
-/// ```
-/// let queue = cmwq::Workqueue::builder("io").build()?;
-/// queue.spawn(|| ()).join()?;
-/// let engine = cmwq::Engine::global()?;
-/// for pool in engine.pool_states() {
-///     println!("pool {}: {} items ended, {} stolen", pool.id, pool.stats.completed, pool.stats.stolen);
-/// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PoolCounts {
-    /// Items started.
-    pub started: u64,
-    /// Items completed.
-    pub completed: u64,
-    /// Idle workers woken, for any reason.
-    pub wakeups: u64,
-    /// Items that workers of other pods stole and ran.
-    pub stolen: u64,
-    /// Times that a thread waited for its lock.
-    pub lock_waits: u64,
-    /// Workers created.
-    pub workers_created: u64,
-    /// Failed attempts to create a worker.
-    pub create_failures: u64,
-    /// How often the monitor found a worker blocked that had not declared it.
-    pub blocked_seen: u64,
-    /// Items whose function panicked.
-    pub panics: u64,
 }
