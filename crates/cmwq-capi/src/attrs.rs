@@ -1,6 +1,6 @@
 //! Attributes of unbound workqueues, and sets of CPUs.
 
-use crate::call::{Wrong, abi};
+use crate::call::{Call, Wrong, abi};
 use crate::handle::Wq;
 use cmwq::Engine;
 use cmwq::affinity::AffinityScope;
@@ -177,30 +177,30 @@ abi! {
     }
 
     fn cmwq_possible_cpus(call, cpus: *mut Mask) -> c_int {
-        if cpus.is_null() {
-            return call.wrong(Wrong::NullArgument, "the CPUs are NULL");
-        }
-        match Engine::global() {
-            Ok(engine) => {
-                // SAFETY: not NULL; the header asks for memory for a mask.
-                unsafe { cpus.write(Mask::of(engine.topology().cpus())) };
-                0
-            }
-            Err(error) => call.error(&error),
-        }
+        // SAFETY: by the caller's promise.
+        unsafe { write_cpus(call, cpus, |engine| engine.topology().cpus().clone()) }
     }
 
     fn cmwq_online_cpus(call, cpus: *mut Mask) -> c_int {
-        if cpus.is_null() {
-            return call.wrong(Wrong::NullArgument, "the CPUs are NULL");
+        // SAFETY: by the caller's promise.
+        unsafe { write_cpus(call, cpus, Engine::usable_cpus) }
+    }
+}
+
+/// Writes CPUs of the process's engine. 0: it has written them.
+///
+/// # Safety
+/// `cpus` is NULL or has memory for a mask.
+unsafe fn write_cpus(call: &Call, cpus: *mut Mask, which: impl FnOnce(&Engine) -> CpuSet) -> c_int {
+    if cpus.is_null() {
+        return call.wrong(Wrong::NullArgument, "the CPUs are NULL");
+    }
+    match Engine::global() {
+        Ok(engine) => {
+            // SAFETY: not NULL, and by the caller's promise.
+            unsafe { cpus.write(Mask::of(&which(&engine))) };
+            0
         }
-        match Engine::global() {
-            Ok(engine) => {
-                // SAFETY: as above.
-                unsafe { cpus.write(Mask::of(&engine.usable_cpus())) };
-                0
-            }
-            Err(error) => call.error(&error),
-        }
+        Err(error) => call.error(&error),
     }
 }

@@ -158,8 +158,11 @@ fn wakes_each(queue: &Queue) -> String {
     }
 }
 
-/// The columns behind the name: head, width, what stands there.
-const COLUMNS: [(&str, usize, fn(&Queue) -> String); 17] = [
+/// Its head, its width, what stands there.
+type Column = (&'static str, usize, fn(&Queue) -> String);
+
+/// The columns behind the name.
+const COLUMNS: [Column; 17] = [
     ("total", 10, |queue| queue.started.to_string()),
     ("infl", 5, |queue| {
         queue.started.saturating_sub(queue.completed).to_string()

@@ -4,6 +4,7 @@
 //! pool up here computes, without such a threshold; a BH pool is held up by anything.
 
 use super::*;
+use cmwq::JoinHandle;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::os::unix::process::ExitStatusExt;
 use std::sync::Condvar;
@@ -36,19 +37,25 @@ fn watched(threshold: Duration) -> Engine {
     engine
 }
 
+/// A per-CPU workqueue whose pool of that CPU runs an item that computes until the door opens.
+fn stuck(engine: &Engine, cpu: usize) -> (Workqueue, Arc<Door>, JoinHandle<()>) {
+    let wq = engine.workqueue("stuck").per_cpu().build().unwrap();
+    let door = Door::new();
+    let spinner = wq.spawn_on(cpu, {
+        let door = door.clone();
+        move || door.pass_awake()
+    });
+    door.wait_for(1);
+    (wq, door, spinner.unwrap())
+}
+
 #[test]
 fn case_28_a_per_cpu_pool_behind_an_item_that_computes_is_reported() {
     in_own_process(|| {
         let reports = Heard::reports();
         let engine = watched(Duration::ZERO);
         let _deadline = Deadline::new("case 28", &engine);
-        let wq = engine.workqueue("stuck").per_cpu().build().unwrap();
-        let door = Door::new();
-        let spinner = wq.spawn_on(1, {
-            let door = door.clone();
-            move || door.pass_awake()
-        });
-        door.wait_for(1);
+        let (wq, door, spinner) = stuck(&engine, 1);
         engine.set_watchdog_threshold(THRESHOLD);
         let begun = Moment::now();
         let waiting = wq.spawn_on(1, || ()).unwrap();
@@ -73,7 +80,7 @@ fn case_28_a_per_cpu_pool_behind_an_item_that_computes_is_reported() {
             "again after another one, which begins by the coarse clock as well"
         );
         door.open.complete();
-        spinner.unwrap().join().unwrap();
+        spinner.join().unwrap();
         waiting.join().unwrap();
         assert_eq!(reports.count("lockup"), reports.count("cpus=1 "));
     });
@@ -162,13 +169,7 @@ fn case_28_the_threshold_can_be_changed_while_a_pool_is_stuck() {
         let reports = Heard::reports();
         let engine = watched(Duration::ZERO);
         let _deadline = Deadline::new("case 28", &engine);
-        let wq = engine.workqueue("stuck").per_cpu().build().unwrap();
-        let door = Door::new();
-        let spinner = wq.spawn_on(0, {
-            let door = door.clone();
-            move || door.pass_awake()
-        });
-        door.wait_for(1);
+        let (wq, door, spinner) = stuck(&engine, 0);
         let waiting = wq.spawn_on(0, || ()).unwrap();
         let begun = Moment::now();
         engine.set_watchdog_threshold(THRESHOLD);
@@ -177,7 +178,7 @@ fn case_28_the_threshold_can_be_changed_while_a_pool_is_stuck() {
         assert!(begun.elapsed() >= THRESHOLD);
         engine.set_watchdog_threshold(Duration::ZERO);
         door.open.complete();
-        spinner.unwrap().join().unwrap();
+        spinner.join().unwrap();
         waiting.join().unwrap();
     });
 }
@@ -330,18 +331,12 @@ fn case_28_a_report_handler_that_blocks_holds_up_nothing() {
         });
         let engine = watched(THRESHOLD);
         let deadline = Deadline::with_dump("case 28", String::new);
-        let wq = engine.workqueue("stuck").per_cpu().build().unwrap();
-        let door = Door::new();
-        let spinner = wq.spawn_on(1, {
-            let door = door.clone();
-            move || door.pass_awake()
-        });
-        door.wait_for(1);
+        let (wq, door, spinner) = stuck(&engine, 1);
         let waiting = wq.spawn_on(1, || ()).unwrap();
         eventually(|| blocks.is_blocked());
         goes_on(&engine);
         door.open.complete();
-        spinner.unwrap().join().unwrap();
+        spinner.join().unwrap();
         waiting.join().unwrap();
         // The engine goes without waiting for the handler.
         drop((wq, engine));
@@ -373,13 +368,7 @@ fn case_28_a_warning_handler_that_blocks_holds_up_nothing_but_the_thread_that_is
         let _deadline = Deadline::new("case 28", &engine);
         engine.set_cpu_intensive_threshold(Duration::from_millis(1));
         engine.set_cpu_intensive_warning_threshold(1);
-        let wq = engine.workqueue("hog").per_cpu().build().unwrap();
-        let door = Door::new();
-        let hog = wq.spawn_on(1, {
-            let door = door.clone();
-            move || door.pass_awake()
-        });
-        door.wait_for(1);
+        let (wq, door, hog) = stuck(&engine, 1);
         let waiting = wq.spawn_on(1, || ()).unwrap();
         waiting.join().unwrap();
         eventually(|| blocks.is_blocked());
@@ -388,7 +377,7 @@ fn case_28_a_warning_handler_that_blocks_holds_up_nothing_but_the_thread_that_is
         drop(engine.workqueue("w").max_active(1_000_000).build().unwrap());
         assert_eq!(*warned_on.lock().unwrap(), own_name());
         door.open.complete();
-        hog.unwrap().join().unwrap();
+        hog.join().unwrap();
         blocks.open();
     });
 }
@@ -411,13 +400,7 @@ fn stick(builder: cmwq::types::EngineBuilder) {
     let engine = builder.build().unwrap();
     engine.set_cpu_intensive_threshold(Duration::ZERO);
     let _deadline = Deadline::new("case 28", &engine);
-    let wq = engine.workqueue("stuck").per_cpu().build().unwrap();
-    let door = Door::new();
-    let _spinner = wq.spawn_on(0, {
-        let door = door.clone();
-        move || door.pass_awake()
-    });
-    door.wait_for(1);
+    let (wq, _door, _spinner) = stuck(&engine, 0);
     wq.spawn_on(0, || ()).unwrap().join().unwrap();
 }
 

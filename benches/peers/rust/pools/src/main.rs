@@ -53,8 +53,7 @@ fn main() -> ExitCode {
 
 fn list() {
     for peer in peers::all() {
-        let rows = peer.rows.iter().copied();
-        for (lap, mode) in rows.chain(peer.everyday.rows()) {
+        for (lap, mode) in peer.rows() {
             let row = Report::new()
                 .text("peer", peer.name)
                 .text("version", peer.version)

@@ -1,7 +1,7 @@
 //! affinitypool: as many threads as are asked for, a queue for each, items whose futures must be
 //! awaited (one that is dropped cancels its item).
 
-use super::Peer;
+use super::{AWAITED, Peer};
 use crate::everyday::{self, Everyday, Gathering};
 use crate::job::Job;
 use crate::loops::awaited::{self, Awaiting};
@@ -13,14 +13,7 @@ use futures_lite::future::block_on;
 pub(super) const PEER: Peer = Peer {
     name: "affinitypool",
     version: env!("PEER_AFFINITYPOOL"),
-    rows: &[
-        ("await-current", "future"),
-        ("await-current-empty", "future"),
-        ("await-multi", "future"),
-        ("await-multi-empty", "future"),
-        ("await-reads", "future"),
-        ("await-cache", "future"),
-    ],
+    rows: &[AWAITED],
     everyday: Everyday {
         joins: &["future"],
         bursts: &["future"],

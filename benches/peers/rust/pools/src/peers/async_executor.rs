@@ -1,6 +1,6 @@
 //! async-executor: an executor and threads that run it.
 
-use super::{Peer, plain};
+use super::{PLAIN, Peer, plain};
 use crate::everyday::{self, Everyday, Joined};
 use crate::job::{Job, Joining, Pool};
 use crate::loops::window;
@@ -14,21 +14,13 @@ pub(super) const PEER: Peer = Peer {
     name: "async-executor",
     version: env!("PEER_ASYNC_EXECUTOR"),
     rows: &[
-        ("roundtrip", "park"),
-        ("roundtrip", "channel"),
-        ("roundtrip", "join"),
-        ("roundtrip", "help"),
-        ("flood", "park"),
-        ("window", "count"),
-        ("epoll", "eventfd"),
-        ("batch-1", "park"),
-        ("batch-10", "park"),
-        ("batch-100", "park"),
-        ("window", "join"),
-        ("window", "help"),
-        ("idle", "start"),
-        ("block", "count"),
-        ("hogged", "start"),
+        PLAIN,
+        &[
+            ("roundtrip", "join"),
+            ("roundtrip", "help"),
+            ("window", "join"),
+            ("window", "help"),
+        ],
     ],
     everyday: Everyday::NONE,
     run,

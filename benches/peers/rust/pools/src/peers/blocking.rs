@@ -1,6 +1,6 @@
 //! The crate `blocking`: a pool of up to 500 threads whose items are futures, as smol and async-std use it.
 
-use super::{Peer, unknown};
+use super::{AWAITED, Peer, unknown};
 use crate::everyday::{self, Everyday, Gathering};
 use crate::job::Job;
 use crate::loops::awaited::{self, Awaiting};
@@ -10,14 +10,7 @@ use futures_lite::future::block_on;
 pub(super) const PEER: Peer = Peer {
     name: "blocking",
     version: env!("PEER_BLOCKING"),
-    rows: &[
-        ("await-current", "future"),
-        ("await-current-empty", "future"),
-        ("await-multi", "future"),
-        ("await-multi-empty", "future"),
-        ("await-reads", "future"),
-        ("await-cache", "future"),
-    ],
+    rows: &[AWAITED],
     everyday: Everyday {
         joins: &["future"],
         bursts: &["future"],

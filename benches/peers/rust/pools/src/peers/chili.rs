@@ -9,7 +9,7 @@ use std::num::NonZero;
 pub(super) const PEER: Peer = Peer {
     name: "chili",
     version: env!("PEER_CHILI"),
-    rows: &[("fork", "join")],
+    rows: &[&[("fork", "join")]],
     everyday: Everyday::NONE,
     run: |options| {
         let config = Config {

@@ -1,5 +1,7 @@
 //! cmwq with its defaults: an unbound queue on the process's engine.
 
+#[cfg(feature = "peers")]
+use super::AWAITED;
 use super::{Peer, unknown};
 use crate::everyday::{self, Everyday, Gathering, Joined};
 use crate::job::{Job, Joining, Pool};
@@ -22,51 +24,43 @@ pub(super) const PEER: Peer = Peer {
     name: "cmwq",
     version: env!("PEER_CMWQ"),
     rows: &[
-        ("roundtrip", "completion"),
-        ("roundtrip", "join"),
-        ("flood", "work"),
-        ("flood", "execute"),
-        ("flood", "spawn"),
-        ("window", "completion"),
-        ("window", "join"),
-        ("window", "count"),
-        ("window", "park"),
-        ("epoll", "eventfd"),
-        ("epoll", "queue"),
-        ("batch-1", "work"),
-        ("batch-1", "execute"),
-        ("batch-1", "spawn"),
-        ("batch-10", "work"),
-        ("batch-10", "singly"),
-        ("batch-10", "execute"),
-        ("batch-10", "spawn"),
-        ("batch-100", "work"),
-        ("batch-100", "singly"),
-        ("batch-100", "execute"),
-        ("batch-100", "spawn"),
-        ("loop-1e5", "chunks"),
-        ("loop-1e7", "chunks"),
-        ("fork", "scope"),
-        ("scope", "scope"),
-        ("idle", "start"),
-        ("block", "completion"),
-        ("block", "join"),
-        ("block", "count"),
-        ("block", "declared"),
-        ("hogged", "start"),
-        ("stream", "end"),
+        &[
+            ("roundtrip", "completion"),
+            ("roundtrip", "join"),
+            ("flood", "work"),
+            ("flood", "execute"),
+            ("flood", "spawn"),
+            ("window", "completion"),
+            ("window", "join"),
+            ("window", "count"),
+            ("window", "park"),
+            ("epoll", "eventfd"),
+            ("epoll", "queue"),
+            ("batch-1", "work"),
+            ("batch-1", "execute"),
+            ("batch-1", "spawn"),
+            ("batch-10", "work"),
+            ("batch-10", "singly"),
+            ("batch-10", "execute"),
+            ("batch-10", "spawn"),
+            ("batch-100", "work"),
+            ("batch-100", "singly"),
+            ("batch-100", "execute"),
+            ("batch-100", "spawn"),
+            ("loop-1e5", "chunks"),
+            ("loop-1e7", "chunks"),
+            ("fork", "scope"),
+            ("scope", "scope"),
+            ("idle", "start"),
+            ("block", "completion"),
+            ("block", "join"),
+            ("block", "count"),
+            ("block", "declared"),
+            ("hogged", "start"),
+            ("stream", "end"),
+        ],
         #[cfg(feature = "peers")]
-        ("await-current", "future"),
-        #[cfg(feature = "peers")]
-        ("await-current-empty", "future"),
-        #[cfg(feature = "peers")]
-        ("await-multi", "future"),
-        #[cfg(feature = "peers")]
-        ("await-multi-empty", "future"),
-        #[cfg(feature = "peers")]
-        ("await-reads", "future"),
-        #[cfg(feature = "peers")]
-        ("await-cache", "future"),
+        AWAITED,
     ],
     everyday: Everyday {
         #[cfg(feature = "peers")]

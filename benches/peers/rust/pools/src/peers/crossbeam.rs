@@ -1,7 +1,7 @@
 //! An unbounded crossbeam channel and threads that receive from it: messages of one type, which only a program with one kind of
 //! item can send, and boxed closures, as a general pool sends them.
 
-use super::{Peer, plain};
+use super::{PLAIN, Peer, plain};
 use crate::everyday::Everyday;
 use crate::job::{Job, Pool};
 use crate::options::Options;
@@ -9,24 +9,10 @@ use crate::report::Report;
 use crossbeam_channel::{Sender, unbounded};
 use std::thread;
 
-const ROWS: &[(&str, &str)] = &[
-    ("roundtrip", "park"),
-    ("roundtrip", "channel"),
-    ("flood", "park"),
-    ("window", "count"),
-    ("epoll", "eventfd"),
-    ("batch-1", "park"),
-    ("batch-10", "park"),
-    ("batch-100", "park"),
-    ("idle", "start"),
-    ("block", "count"),
-    ("hogged", "start"),
-];
-
 pub(super) const MESSAGES: Peer = Peer {
     name: "crossbeam-messages",
     version: env!("PEER_CROSSBEAM_CHANNEL"),
-    rows: ROWS,
+    rows: &[PLAIN],
     everyday: Everyday::NONE,
     run: |options| run(options, |job: Job| job.run(), Messages),
 };
@@ -34,7 +20,7 @@ pub(super) const MESSAGES: Peer = Peer {
 pub(super) const CLOSURES: Peer = Peer {
     name: "crossbeam-closures",
     version: env!("PEER_CROSSBEAM_CHANNEL"),
-    rows: ROWS,
+    rows: &[PLAIN],
     everyday: Everyday {
         joins: &["park"],
         bursts: &["park"],

@@ -12,12 +12,12 @@ use std::thread;
 pub(super) const PEER: Peer = Peer {
     name: "crossfire",
     version: env!("PEER_CROSSFIRE"),
-    rows: &[
+    rows: &[&[
         ("flood", "park"),
         ("batch-1", "park"),
         ("batch-10", "park"),
         ("batch-100", "park"),
-    ],
+    ]],
     everyday: Everyday::NONE,
     run,
 };

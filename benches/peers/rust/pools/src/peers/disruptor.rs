@@ -14,12 +14,12 @@ use std::sync::Mutex;
 pub(super) const PEER: Peer = Peer {
     name: "disruptor",
     version: env!("PEER_DISRUPTOR"),
-    rows: &[
+    rows: &[&[
         ("flood", "park"),
         ("batch-1", "park"),
         ("batch-10", "park"),
         ("batch-100", "park"),
-    ],
+    ]],
     everyday: Everyday::NONE,
     run,
 };

@@ -42,15 +42,52 @@ use crate::everyday::Everyday;
 use crate::options::Options;
 use crate::report::Report;
 
+/// Loop and mode.
+type Row = (&'static str, &'static str);
+
+/// The rows of a pool whose items carry no handle.
+#[cfg(feature = "peers")]
+const PLAIN: &[Row] = &[
+    ("roundtrip", "park"),
+    ("roundtrip", "channel"),
+    ("flood", "park"),
+    ("window", "count"),
+    ("epoll", "eventfd"),
+    ("batch-1", "park"),
+    ("batch-10", "park"),
+    ("batch-100", "park"),
+    ("idle", "start"),
+    ("block", "count"),
+    ("hogged", "start"),
+];
+
+/// The rows of a pool whose items are futures.
+#[cfg(feature = "peers")]
+const AWAITED: &[Row] = &[
+    ("await-current", "future"),
+    ("await-current-empty", "future"),
+    ("await-multi", "future"),
+    ("await-multi-empty", "future"),
+    ("await-reads", "future"),
+    ("await-cache", "future"),
+];
+
 /// A peer of this program.
 pub(crate) struct Peer {
     pub(crate) name: &'static str,
     pub(crate) version: &'static str,
-    /// Loop and mode.
-    pub(crate) rows: &'static [(&'static str, &'static str)],
+    rows: &'static [&'static [Row]],
     /// The modes of the loads of every day.
     pub(crate) everyday: Everyday,
     pub(crate) run: fn(&Options) -> Result<Report, String>,
+}
+
+impl Peer {
+    /// Its loops and modes.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = Row> {
+        let own = self.rows.iter().flat_map(|rows| rows.iter().copied());
+        own.chain(self.everyday.rows())
+    }
 }
 
 /// All that were built.
@@ -127,6 +164,7 @@ fn unknown(options: &Options) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cmwq_loads::Load;
     use std::sync::mpsc::channel;
     use std::thread;
     use std::time::Duration;
@@ -138,9 +176,11 @@ mod tests {
     fn every_row_of_every_peer_comes_to_its_end_with_some_items() {
         for peer in all() {
             let short = ["roundtrip", "flood", "window", "batch-10", "scope"];
-            let own = peer.rows.iter().copied();
-            let own = own.filter(|(lap, mode)| short.contains(lap) && *mode != "compute");
-            for (lap, mode) in own.chain(peer.everyday.rows()) {
+            let runs = |&(lap, mode): &Row| {
+                mode != "compute"
+                    && (short.contains(&lap) || Load::everyday().any(|load| load.name == lap))
+            };
+            for (lap, mode) in peer.rows().filter(runs) {
                 let settings = [
                     "issuers=2",
                     "time_ms=6",

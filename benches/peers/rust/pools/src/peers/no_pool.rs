@@ -18,13 +18,13 @@ const THREADS_THAT_SLEEP: usize = 24;
 pub(super) const PEER: Peer = Peer {
     name: "no-pool",
     version: "-",
-    rows: &[
+    rows: &[&[
         ("window", "compute"),
         ("epoll", "compute"),
         ("block", "compute"),
         ("loop-1e5", "compute"),
         ("loop-1e7", "compute"),
-    ],
+    ]],
     everyday: Everyday::NONE,
     run,
 };

@@ -1,6 +1,6 @@
 //! rayon: a pool of its own, entered from outside. A thread that is none of the pool's sleeps while it waits.
 
-use super::{Peer, plain};
+use super::{PLAIN, Peer, plain};
 use crate::everyday::{self, Everyday, Gathering, Joined};
 use crate::job::{Job, Joining, Pool};
 use crate::loops::awaited;
@@ -17,30 +17,22 @@ pub(super) const PEER: Peer = Peer {
     name: "rayon",
     version: env!("PEER_RAYON"),
     rows: &[
-        ("roundtrip", "park"),
-        ("roundtrip", "channel"),
-        ("roundtrip", "join"),
-        ("flood", "park"),
-        ("window", "count"),
-        ("epoll", "eventfd"),
-        ("batch-1", "park"),
-        ("batch-10", "park"),
-        ("batch-100", "park"),
-        ("loop-1e5", "iterator"),
-        ("loop-1e7", "iterator"),
-        ("fork", "join"),
-        ("scope", "scope"),
-        ("scope", "in-place"),
-        ("idle", "start"),
-        ("block", "count"),
-        ("hogged", "start"),
-        ("stream", "end"),
-        ("await-current", "oneshot"),
-        ("await-current-empty", "oneshot"),
-        ("await-multi", "oneshot"),
-        ("await-multi-empty", "oneshot"),
-        ("await-reads", "oneshot"),
-        ("await-cache", "oneshot"),
+        PLAIN,
+        &[
+            ("roundtrip", "join"),
+            ("loop-1e5", "iterator"),
+            ("loop-1e7", "iterator"),
+            ("fork", "join"),
+            ("scope", "scope"),
+            ("scope", "in-place"),
+            ("stream", "end"),
+            ("await-current", "oneshot"),
+            ("await-current-empty", "oneshot"),
+            ("await-multi", "oneshot"),
+            ("await-multi-empty", "oneshot"),
+            ("await-reads", "oneshot"),
+            ("await-cache", "oneshot"),
+        ],
     ],
     everyday: Everyday {
         joins: &["scope"],

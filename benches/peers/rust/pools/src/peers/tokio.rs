@@ -1,6 +1,6 @@
 //! tokio: its tasks, and its blocking pool with the default of up to 512 threads.
 
-use super::{Peer, plain};
+use super::{AWAITED, PLAIN, Peer, Row, plain};
 use crate::everyday::{self, Everyday, Gathering, Joined};
 use crate::job::{Job, Joining, Pool};
 use crate::loops::{awaited, window};
@@ -11,43 +11,10 @@ use cmwq_loads::Load;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 
-const ROWS: &[(&str, &str)] = &[
-    ("roundtrip", "park"),
-    ("roundtrip", "channel"),
-    ("roundtrip", "join"),
-    ("flood", "park"),
-    ("window", "count"),
-    ("epoll", "eventfd"),
-    ("batch-1", "park"),
-    ("batch-10", "park"),
-    ("batch-100", "park"),
-    ("window", "join"),
-    ("idle", "start"),
-    ("block", "count"),
-    ("hogged", "start"),
-    ("stream", "end"),
-];
+const JOINED: &[Row] = &[("roundtrip", "join"), ("window", "join")];
 
-const BLOCKING_ROWS: &[(&str, &str)] = &[
-    ("roundtrip", "park"),
-    ("roundtrip", "channel"),
-    ("roundtrip", "join"),
-    ("flood", "park"),
-    ("window", "count"),
-    ("epoll", "eventfd"),
-    ("batch-1", "park"),
-    ("batch-10", "park"),
-    ("batch-100", "park"),
-    ("window", "join"),
-    ("idle", "start"),
-    ("block", "count"),
-    ("hogged", "start"),
-    ("await-current", "future"),
-    ("await-current-empty", "future"),
-    ("await-multi", "future"),
-    ("await-multi-empty", "future"),
-    ("await-reads", "future"),
-    ("await-cache", "future"),
+/// The runtime's pool of so many threads.
+const BOUNDED: &[Row] = &[
     ("await-cache", "future-2"),
     ("await-cache", "future-4"),
     ("await-cache", "future-8"),
@@ -56,7 +23,7 @@ const BLOCKING_ROWS: &[(&str, &str)] = &[
 pub(super) const SPAWN: Peer = Peer {
     name: "tokio-spawn",
     version: env!("PEER_TOKIO"),
-    rows: ROWS,
+    rows: &[PLAIN, JOINED, &[("stream", "end")]],
     everyday: Everyday::NONE,
     run: |options| run(Tasks(runtime(options)?), options),
 };
@@ -64,7 +31,7 @@ pub(super) const SPAWN: Peer = Peer {
 pub(super) const SPAWN_BLOCKING: Peer = Peer {
     name: "tokio-spawn-blocking",
     version: env!("PEER_TOKIO"),
-    rows: BLOCKING_ROWS,
+    rows: &[PLAIN, JOINED, AWAITED, BOUNDED],
     everyday: Everyday {
         joins: &["join", "future"],
         bursts: &["park"],
