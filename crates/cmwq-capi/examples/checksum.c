@@ -77,7 +77,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "no workqueue, no memory, or no files\n");
 		return 1;
 	}
-	for (scope = WQ_AFFN_CPU; scope < WQ_AFFN_NR_TYPES; scope++) {
+	for (scope = WQ_AFFN_CPU; scope < (int)(sizeof(names) / sizeof(names[0])); scope++) {
 		uint64_t start = cmwq_now_ns();
 
 		attrs->affn_scope = (enum wq_affn_scope)scope;

@@ -2,6 +2,7 @@
 
 mod common;
 
+use cmwq::affinity::AffinityScope;
 use cmwq::topology::Topology;
 use cmwq::{Completion, Engine};
 use cmwq_control::{Client, ControlBuilder, serve_if_asked};
@@ -143,7 +144,7 @@ fn a_client_sees_the_queues_reads_and_changes_them() {
     assert_eq!(own.queues.len(), 1);
     assert_eq!(own.queues[0].key, "io");
     assert_eq!(own.cpus, "0-3");
-    assert_eq!(own.scopes.len(), 6);
+    assert_eq!(own.scopes.len(), AffinityScope::CONCRETE.len());
 
     assert_eq!(
         client.get("io", "affinity_scope").expect("there"),

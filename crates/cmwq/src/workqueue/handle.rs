@@ -28,6 +28,7 @@
 
 use super::batch::BatchQueued;
 use super::queue::Workqueue;
+use super::queueing::Admission;
 use super::task::queued::Queued;
 use crate::engine::{self, epochs};
 use crate::error::Error;
@@ -285,7 +286,8 @@ impl WorkqueueHandle {
                 Ok(item) => item,
                 Err(why_not) => return Ok(why_not),
             };
-            match queue.core.publish_within(&pin, issuer, requested, item) {
+            let core = &queue.core;
+            match core.publish_within(&pin, issuer, requested, item, Admission::Asks) {
                 Ok(()) => return Ok(Queued::Accepted),
                 Err(why) => (queue.core.clone(), why),
             }

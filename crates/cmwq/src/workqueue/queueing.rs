@@ -101,7 +101,7 @@ impl WqCore {
         let issuer = self.issuer();
         let result = {
             let pin = epochs().pin(issuer.cpu);
-            self.publish_admitted(&pin, issuer, cpu, item, admission)
+            self.publish_within(&pin, issuer, cpu, item, admission)
         };
         result.or_else(|why| {
             if admission == Admission::Has {
@@ -137,7 +137,10 @@ impl WqCore {
                 Err(otherwise) => item = otherwise,
             }
         }
-        let result = self.publish_within(&epochs().pin(issuer.cpu), issuer, requested, item);
+        let result = {
+            let pin = epochs().pin(issuer.cpu);
+            self.publish_within(&pin, issuer, requested, item, Admission::Asks)
+        };
         result.or_else(|why| self.not_published(why, requested))
     }
 
@@ -180,17 +183,6 @@ impl WqCore {
     /// unpins first.
     #[inline]
     pub(crate) fn publish_within(
-        &self,
-        pin: &EpochPin<'_>,
-        issuer: Issuer,
-        requested: Option<usize>,
-        item: Pending,
-    ) -> Result<(), NotPublished> {
-        self.publish_admitted(pin, issuer, requested, item, Admission::Asks)
-    }
-
-    #[inline]
-    fn publish_admitted(
         &self,
         pin: &EpochPin<'_>,
         issuer: Issuer,

@@ -11,7 +11,7 @@
 /// of a `queue` or a `pool`, those that `add_queue` and `add_pool` add to the engine's, the `engine`'s
 /// own, or `all`.
 #[doc(hidden)]
-#[macro_export]
+#[macro_export(local_inner_macros)]
 macro_rules! counters {
     (@take queue $then:ident $given:tt {$($row:tt)*} {$($only:tt)*} $_pool:tt $_pool_only:tt) => {
         $then! { $given $($row)* $($only)* }
@@ -32,7 +32,7 @@ macro_rules! counters {
         $then! { $given $($($row)*)* }
     };
     ($of:ident $then:ident $given:tt) => {
-        $crate::counters! {
+        counters! {
             @take $of $then $given
             {
                 started: ("Items started", queue Count "items_started"),
