@@ -42,7 +42,8 @@ Examples:
   cmwq top --interval 0.2 --snapshot top.svg
 
 A pod (a group of CPUs with a common worker pool) is green while it has free CPUs, yellow when all are taken, and red when work waits as \
-well. A workqueue whose scope is shown with = before it has the scope default; the name is what default means now.
+well. Its target is how many of its workers may run at a time: as many as it has CPUs, and more while some sleep in their items or \
+compute for long. A workqueue whose scope is shown with = before it has the scope default; the name is what default means now.
 
 Columns:
   items/s         items started

@@ -145,7 +145,7 @@ fn draw_pods(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         .pools()
         .filter(|pool| !pool.workers.is_empty() || pool.waiting > 0)
         .collect();
-    let block = Block::bordered().title(" pods: CPUs, running/CPUs, workers, waiting ");
+    let block = Block::bordered().title(" pods: CPUs, running/target, workers, waiting ");
     let inner = block.inner(area);
     frame.render_widget(block, area);
     let cells: Vec<Vec<Span<'static>>> = pools.iter().map(|pool| pod(pool)).collect();
