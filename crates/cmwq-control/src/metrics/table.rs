@@ -80,13 +80,13 @@ macro_rules! counter_metrics {
         $(, pool $of_pool:ident $pool:literal)? $(, engine $of_engine:ident $engine:literal)?
         $(, $more:literal)?),)*) => {
         pub(super) const QUEUE_COUNTERS: &[Metric<QueueState>] = &[$($(
-            metric(concat!("queue_", $queue), $what, $of_queue(|queue| queue.stats.$field)),
+            metric($queue, $what, $of_queue(|queue| queue.stats.$field)),
         )?)*];
         pub(super) const POOL_COUNTERS: &[Metric<PoolState>] = &[$($(
-            metric(concat!("pool_", $pool), $what, $of_pool(|pool| pool.stats.$field)),
+            metric($pool, $what, $of_pool(|pool| pool.stats.$field)),
         )?)*];
         pub(super) const ENGINE_COUNTERS: &[Metric<EngineCounts>] = &[$($(
-            metric(concat!("engine_", $engine), $what, $of_engine(|engine| engine.stats.$field)),
+            metric($engine, $what, $of_engine(|engine| engine.stats.$field)),
         )?)*];
     };
 }

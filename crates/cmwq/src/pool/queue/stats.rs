@@ -1,15 +1,15 @@
-//! What pools, pool workqueues and engines count: one table, from which the statistics of the library
-//! take their fields, and those of the control protocol and the metrics too (`cmwq-control`).
+//! What pools, pool workqueues and engines count: one table, from which the statistics of the
+//! library take their fields, and those of the control protocol and the metrics too (`cmwq-control`).
 #![forbid(unsafe_code)]
 
-/// The table of counters. A row has a field, what it counts, and its metric, if it has one: whose it
-/// is, how it is shown, its name. Then it may have what Rust's documentation says besides. There are
-/// four blocks: of a workqueue, what its engine sums up and what it does not show or has from its
-/// pools; then the same of a pool.
+/// The table of counters. A row has a field, what it counts, and its metric, if it has one: whose
+/// it is, how it is shown, its name. Then it may have what Rust's documentation says besides. There
+/// are four blocks: of a workqueue, what its engine sums up and what it does not show or has from
+/// its pools; then the same of a pool.
 ///
-/// `counters!(OF MACRO {...})` calls the macro with the braces and some of the rows behind them: all
-/// of a `queue` or a `pool`, those that `add_queue` and `add_pool` add to the engine's, the `engine`'s
-/// own, or `all`.
+/// `counters!(OF MACRO {...})` calls the macro with the braces and some of the rows behind them:
+/// all of a `queue` or a `pool`, those that `add_queue` and `add_pool` add to the engine's, the
+/// `engine`'s own, or `all`.
 #[doc(hidden)]
 #[macro_export(local_inner_macros)]
 macro_rules! counters {
@@ -25,7 +25,7 @@ macro_rules! counters {
     (@take add_pool $then:ident $given:tt $_queue:tt $_only:tt {$($row:tt)*} $_pool_only:tt) => {
         $then! { $given $($row)* }
     };
-    (@take engine $then:ident $given:tt {$($queue:tt)*} $_only:tt {$($pool:tt)*} $_pool_only:tt) => {
+    (@take engine $then:ident $given:tt {$($queue:tt)*} $_only:tt {$($pool:tt)*} $_other:tt) => {
         $then! { $given $($queue)* $($pool)* }
     };
     (@take all $then:ident $given:tt $({$($row:tt)*})*) => {
@@ -35,49 +35,49 @@ macro_rules! counters {
         counters! {
             @take $of $then $given
             {
-                started: ("Items started", queue Count "items_started"),
-                completed: ("Items completed", queue Count "items_completed"),
-                cpu_ns: ("CPU time of items, by sampling", queue Seconds "cpu",
+                started: ("Items started", queue Count "queue_items_started"),
+                completed: ("Items completed", queue Count "queue_items_completed"),
+                cpu_ns: ("CPU time of items, by sampling", queue Seconds "queue_cpu",
                     "In ns, as far as it was accounted (`Engine::account_cpu_time`)."),
                 cpu_intensive: ("Items that used the CPU for too long",
-                    queue Count "cpu_intensive_items",
+                    queue Count "queue_cpu_intensive_items",
                     "Longer than `Engine::cpu_intensive_threshold`, of per-CPU workqueues."),
                 cm_wakeups: ("Times another worker took over because an item blocked",
-                    queue Count "cm_wakeups"),
-                mayday: ("Calls for the rescuer", queue Count "maydays"),
-                rescued: ("Items that the rescuer ran", queue Count "rescued_items"),
+                    queue Count "queue_cm_wakeups"),
+                mayday: ("Calls for the rescuer", queue Count "queue_maydays"),
+                rescued: ("Items that the rescuer ran", queue Count "queue_rescued_items"),
                 waiter_runs: ("Items that threads ran which waited for them",
-                    queue Count "waiter_run_items"),
+                    queue Count "queue_waiter_run_items"),
                 limit_visits: ("Visits to the store of places that pods share",
-                    queue Count "limit_visits",
+                    queue Count "queue_limit_visits",
                     "A pod takes places there, each of which lets one item be active, or gives \
                      some back."),
             }
             {
                 stolen: ("Items that workers of other pods stole and ran",
-                    queue Count "stolen_items"),
+                    queue Count "queue_stolen_items"),
                 wakeups: ("Workers woken that then ran an item of the queue",
-                    queue Count "wakeups"),
-                refused: ("Attempts to queue that found no room", queue Count "refused_items",
+                    queue Count "queue_wakeups"),
+                refused: ("Attempts to queue that found no room", queue Count "queue_refused_items",
                     "See `WorkqueueBuilder::max_waiting`."),
                 lock_waits: ("Times that the locks of its pools were waited for",
                     "Those are the pools that it uses now; any queue of theirs may have waited."),
             }
             {
-                wakeups: ("Idle workers woken", pool Count "wakeups",
+                wakeups: ("Idle workers woken", pool Count "pool_wakeups",
                     "For any reason: to run an item, to steal one, or to exit."),
                 stolen: ("Items that workers of other pods stole and ran",
-                    pool Count "stolen_items"),
-                lock_waits: ("Times that the lock was waited for", pool Count "lock_waits"),
-                workers_created: ("Worker threads created", engine Count "workers_created"),
+                    pool Count "pool_stolen_items"),
+                lock_waits: ("Times that the lock was waited for", pool Count "pool_lock_waits"),
+                workers_created: ("Worker threads created", engine Count "engine_workers_created"),
                 create_failures: ("Attempts to create a worker that failed",
-                    engine Count "create_failures"),
+                    engine Count "engine_create_failures"),
                 blocked_seen: ("Workers found blocked that had not said so",
-                    engine Count "blocked_seen"),
-                panics: ("Items whose function panicked", engine Count "panics"),
+                    engine Count "engine_blocked_seen"),
+                panics: ("Items whose function panicked", engine Count "engine_panics"),
             }
             {
-                started: ("Items started", pool Count "items_started"),
+                started: ("Items started", pool Count "pool_items_started"),
                 completed: ("Items completed"),
             }
         }
@@ -135,8 +135,8 @@ counters! { pool counted {
 }}
 
 counters! { engine counted {
-    /// The counters of an engine, from [`Engine::stats`](crate::Engine::stats). The difference of two
-    /// values is what was counted between them.
+    /// The counters of an engine, from [`Engine::stats`](crate::Engine::stats). The difference of
+    /// two values is what was counted between them.
     ///
     /// ```
     /// let queue = cmwq::Workqueue::builder("io").build()?;
