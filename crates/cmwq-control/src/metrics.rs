@@ -60,10 +60,10 @@ thread_local! {
     static RISEN: RefCell<Risen> = RefCell::default();
 }
 
-/// By how much the counters of queues have risen from one scrape to the next, by the queue's number:
-/// the last counters and what was shown. The library's sums go down when attributes change. A
-/// monitoring system takes a counter that goes down for one that has begun at 0 again, and would add
-/// all that is left once more.
+/// By how much the counters of queues have risen from one scrape to the next, by the queue's
+/// number: the last counters and what was shown. The library's sums go down when attributes change.
+/// A monitoring system takes a counter that goes down for one that has begun at 0 again, and would
+/// add all that is left once more.
 #[derive(Default)]
 struct Risen(HashMap<u64, [QueueStats; 2]>);
 

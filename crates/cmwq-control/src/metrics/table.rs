@@ -1,6 +1,6 @@
-//! The table of metrics: what is shown of each queue, group, pool and engine, of the CPU quota and of
-//! the endpoint. Text and the list in `docs/control.md` are made of it. The counters are those of the
-//! library's own table.
+//! The table of metrics: what is shown of each queue, group, pool and engine, of the CPU quota and
+//! of the endpoint. Text and the list in `docs/control.md` are made of it. The counters are those of
+//! the library's own table.
 
 use super::EngineCounts;
 use crate::protocol::{EndpointCounts, Group};

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 macro_rules! counted {
     (
         {
-            with $from:ident
-            $(#[$about:meta])* pub struct $name:ident {$($(#[$doc:meta])* pub $own:ident: $type:ty,)*}
+            with $from:ident $(#[$about:meta])*
+            pub struct $name:ident {$($(#[$doc:meta])* pub $own:ident: $type:ty,)*}
         }
         $($field:ident: ($what:literal
             $(, $of:ident $kind:ident $metric:literal)? $(, $more:literal)?),)*
@@ -144,7 +144,8 @@ pub struct Engine {
 }
 
 cmwq::counters! { engine counted { with EngineStats
-    /// What an engine has counted since it was built: a part of an [`Engine`]. Two answers give a rate.
+    /// What an engine has counted since it was built: a part of an [`Engine`]. Two answers give a
+    /// rate.
     ///
     /// ```
     /// # let _queue = cmwq::Workqueue::builder("io").build()?;

@@ -1,5 +1,5 @@
 //! What pools, pool workqueues and engines count: one table, from which the statistics of the
-//! library take their fields, and those of the control protocol and the metrics too (`cmwq-control`).
+//! library take their fields, and the control protocol and the metrics too (`cmwq-control`).
 #![forbid(unsafe_code)]
 
 /// The table of counters. A row has a field, what it counts, and its metric, if it has one: whose
