@@ -133,7 +133,9 @@ impl<'a> Rules<'a> {
             let metric = metric.strip_suffix("_seconds").unwrap_or(metric);
             // Counters have theirs from the library's own table.
             let tables = ["metrics", "counters"];
-            tables.iter().any(|table| self.sources.has_both(table, metric))
+            tables
+                .iter()
+                .any(|table| self.sources.has_both(table, metric))
         });
         let family = word.starts_with('_') && self.sources.has_part(word);
         self.sources.has_word(word) || metric || family
