@@ -13,6 +13,24 @@ pub(super) const PIECES: &[Piece] = &[
         )],
     ),
     rated(
+        "no-thief-called",
+        "a pool with a backlog calls no worker of another pool",
+        &[edit(
+            "pool/balance/thieves.rs",
+            "        self.ask_neighbours(most, long);",
+            "        if !MUTANT {\n            self.ask_neighbours(most, long);\n        }",
+        )],
+    ),
+    rated(
+        "wants-no-thieves",
+        "a pool with a backlog is no victim: nobody takes items from another pool",
+        &[edit(
+            "pool/balance/thieves.rs",
+            "        self.set_wants_thieves(true);\n        let long",
+            "        if MUTANT {\n            return;\n        }\n        self.set_wants_thieves(true);\n        let long",
+        )],
+    ),
+    rated(
         "blocks-never-freed",
         "the memory of an item is lost when the item has ended",
         &[edit(

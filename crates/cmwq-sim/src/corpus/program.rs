@@ -303,6 +303,9 @@ fn finish(world: Rc<World>, facts: &Facts) {
     facts.expect(world.has_seen(), || {
         "an item has not seen what was done before it was queued".into()
     });
+    facts.expect(world.has_let_go(), || {
+        "an item that is over has kept a reference of its value".into()
+    });
     let engine = world.engine.clone();
     let world = Rc::into_inner(world).expect("the program's threads have ended");
     drop(world);

@@ -2,15 +2,15 @@
 
 use super::awaiting::{awaited, begun};
 use super::common::{
-    change_attrs, disabled, execute, is_refused, limit_cpus, move_d, queue_x, spawn_and_join,
+    change_attrs, disabled, execute, is_refused, join_for_workers, let_items_meet, limit_cpus,
+    move_d, queue_x, raise_own_group, spawn_and_join, submit_for_room, wait_in_item,
     without_a_result,
 };
 use super::world::{Extra, MANY, World, step};
 use cmwq_simulated::topology::CpuSet;
 use cmwq_simulated::types::{CpuLimit, WorkqueueAttrs};
-use cmwq_simulated::{Completion, CompletionQueue, ConcurrencyGroup, scope};
-use cmwq_vm::os;
-use std::sync::Arc;
+use cmwq_simulated::{CompletionQueue, scope};
+use cmwq_vm::{Cpus, os};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -120,9 +120,7 @@ pub const OPERATIONS: &[Operation] = &[
     }),
     op("disable-sync", &[Item], |w| {
         let guard = disabled(w, &w.x.1, || w.x.0.disable_sync());
-        w.x.1.disabled.fetch_add(1, Relaxed);
-        step();
-        w.x.1.disabled.fetch_sub(1, Relaxed);
+        w.x.1.is_disabled_for(step);
         guard.enable();
     }),
     op("enable-and-queue", &[Item, OneQueue], |w| {
@@ -161,9 +159,7 @@ pub const OPERATIONS: &[Operation] = &[
     }),
     op("disable-delayed", &[Delayed], |w| {
         let guard = disabled(w, &w.d.1, || w.d.0.disable_sync());
-        w.d.1.disabled.fetch_add(1, Relaxed);
-        step();
-        w.d.1.disabled.fetch_sub(1, Relaxed);
+        w.d.1.is_disabled_for(step);
         guard.enable();
     }),
     op("flush-delayed", &[Delayed], |w| {
@@ -201,6 +197,12 @@ pub const OPERATIONS: &[Operation] = &[
         }
     }),
     op("spawn-and-join", &[OneQueue], |w| spawn_and_join(w, &w.q)),
+    prepared(
+        "join-for-workers",
+        &[OneQueue],
+        |w| drop(w.extra(Extra::Workers)),
+        join_for_workers,
+    ),
     op("spawn-and-drop", &[OneQueue], |w| {
         let (id, shot) = w.shot(&w.q);
         let handle = w.q.wq.spawn(shot);
@@ -250,6 +252,7 @@ pub const OPERATIONS: &[Operation] = &[
             while w.done.wait(1, &mut entries) == 0 {}
         }
     }),
+    op("submit-for-room", &[OneQueue], submit_for_room),
     op("post-and-wait", &[OneQueue], |w| {
         w.done
             .post(2, 0)
@@ -264,21 +267,7 @@ pub const OPERATIONS: &[Operation] = &[
         posted.unwrap_or_else(|_| panic!("it has no limit, and an owner"));
     }),
     // An item that waits for its own queue's entry is told when nothing can be posted any more.
-    op("wait-in-item", &[OneQueue, Pool], |w| {
-        let done = Arc::new(CompletionQueue::new());
-        let (poster, own, facts) = (done.poster(), done.clone(), w.facts.clone());
-        let waits = move || {
-            let got = own.wait(1, &mut Vec::new());
-            facts.expect(got == 1, || {
-                "an entry was posted, and its owner has none".into()
-            });
-            0
-        };
-        let submitted = done.submit(&w.r.wq, 1, waits);
-        assert!(submitted.is_ok(), "the queue is open");
-        let posted = poster.post(4, 0);
-        posted.unwrap_or_else(|_| panic!("it has no limit, and an owner"));
-    }),
+    op("wait-in-item", &[OneQueue, Pool], wait_in_item),
     op("own-and-leave", &[OneQueue], |w| drop(w.done.clone())),
     op("submit-and-close", &[OneQueue], |w| {
         let done = CompletionQueue::new();
@@ -319,11 +308,12 @@ pub const OPERATIONS: &[Operation] = &[
     prepared(
         "limits",
         &[OneQueue],
-        |w| w.q.lane.most.store(2, Relaxed),
+        |w| w.q.lane.raised_by.store(1, Relaxed),
         |w| {
-            w.q.wq.set_max_active(2).expect("a legal limit");
+            let limit = w.q.lane.most.load(Relaxed);
+            w.q.wq.set_max_active(limit + 1).expect("a legal limit");
             step();
-            w.q.wq.set_max_active(1).expect("a legal limit");
+            w.q.wq.set_max_active(limit).expect("a legal limit");
         },
     ),
     prepared(
@@ -335,7 +325,7 @@ pub const OPERATIONS: &[Operation] = &[
     prepared(
         "group-limit",
         &[OneQueue],
-        |w| w.extra(Extra::Grouped).lane.most.store(2, Relaxed),
+        |w| w.extra(Extra::Grouped).lane.raised_by.store(1, Relaxed),
         |w| {
             w.group.set_max_active(2).expect("a legal limit");
             step();
@@ -373,21 +363,17 @@ pub const OPERATIONS: &[Operation] = &[
             bounded.wq.set_max_waiting(1).expect("it has a limit");
         },
     ),
-    op("raise-own-group", &[Pool], |w| {
-        let group = ConcurrencyGroup::new("own", 1);
-        let own = w.engine.workqueue("own").group(&group);
+    op("raise-own-group", &[Pool], raise_own_group),
+    // The queue is in the group while its items, or another queue's, have all there is.
+    op("join-group", &[OneQueue, Pool], |w| {
+        let own = w.engine.workqueue("own").group(&w.group).freezable();
         let own = own.build().expect("legal attributes");
-        // The first one ends when the second one has begun, which the limit does not let before it is raised.
-        let (begun, other) = (Arc::new(Completion::new()), Arc::new(Completion::new()));
-        let (waits, ended) = (begun.clone(), other.clone());
-        let first = own.execute(move || {
-            waits.wait();
-            ended.complete();
-        });
-        let second = own.execute(move || begun.complete());
-        assert!(first.is_ok() && second.is_ok(), "the queue is open");
-        group.set_max_active(2).expect("a legal limit");
-        other.wait();
+        for _ in 0..2 {
+            let (id, shot) = w.shot_apart();
+            w.facts
+                .accept(id, own.execute(without_a_result(shot)).is_ok());
+        }
+        drop(own);
     }),
     prepared(
         "execute-per-cpu",
@@ -412,11 +398,27 @@ pub const OPERATIONS: &[Operation] = &[
         },
     ),
     prepared(
+        "execute-and-move",
+        &[Pool],
+        |w| drop(w.extra(Extra::Ordered)),
+        |w| {
+            let ordered = w.extra(Extra::Ordered);
+            for cpu in [0, 1, 0] {
+                os::set_affinity(os::current(), Cpus::from_iter([cpu]));
+                execute(w, &ordered);
+            }
+        },
+    ),
+    prepared(
         "ordered-attrs",
         &[Pool],
         |w| drop(w.extra(Extra::Ordered)),
         |w| change_attrs(&w.extra(Extra::Ordered)),
     ),
+    // Then the items of all other operations wait for each other, too.
+    prepared("meet", &[OneQueue, Pool], let_items_meet, |w| {
+        (0..2).for_each(|_| execute(w, &w.q));
+    }),
     op("execute-beside", &[Pool], |w| execute(w, &w.r)),
     prepared(
         "join-in-a-slot",
@@ -430,7 +432,8 @@ pub const OPERATIONS: &[Operation] = &[
         w.facts.have_ended(&before, "a flush of the queue");
     }),
     op("make-and-drop", &[Pool], |w| {
-        let queue = w.engine.workqueue("own").build().expect("legal attributes");
+        let queue = w.engine.workqueue("own").freezable();
+        let queue = queue.build().expect("legal attributes");
         let (id, shot) = w.shot_apart();
         let accepted = queue.execute(without_a_result(shot)).is_ok();
         w.facts.accept(id, accepted);
@@ -453,8 +456,14 @@ pub const OPERATIONS: &[Operation] = &[
     }),
     op("freeze-and-thaw", &[OneQueue, Pool], |w| {
         w.facts.frozen.fetch_add(1, Relaxed);
+        let thaws = w.facts.thaws.load(Relaxed);
         w.engine.freeze_workqueues_begin();
-        let _ = w.engine.freeze_workqueues_busy();
+        if !w.engine.freeze_workqueues_busy() {
+            w.facts.still_until.store(thaws + 1, Relaxed);
+            step();
+            step();
+        }
+        w.facts.thaws.fetch_add(1, Relaxed);
         w.engine.thaw_workqueues();
         w.facts.frozen.fetch_sub(1, Relaxed);
     }),

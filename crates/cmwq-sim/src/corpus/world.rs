@@ -13,6 +13,7 @@ use cmwq_vm::{Access, os};
 use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// Between any two steps of a thread's own others may come: it touches a line, by an access that the others' accesses do not commute with.
@@ -58,6 +59,7 @@ pub(super) enum Extra {
     Bh,
     Ordered,
     Bounded,
+    Workers,
 }
 
 pub(super) struct World {
@@ -79,6 +81,8 @@ pub(super) struct World {
     pub(super) done: CompletionQueue<u64>,
 }
 
+/// The limit of the queue whose items wait for each other.
+const MEETING: usize = 2;
 /// As many as a lane can have.
 pub(super) const MANY: usize = usize::MAX;
 /// The lane of queues that one thread makes and drops.
@@ -120,12 +124,16 @@ impl World {
             run: Box::new(move || of_field.run(&lane, &own)),
             item: EmbeddedWork::new(|field: Arc<Field>| (field.run)()),
         });
+        let apart = Lane::new(APART, MANY, facts);
+        for lane in [&q.lane, &r.lane, &apart] {
+            lane.freezes.store(true, Relaxed);
+        }
         World {
             facts: facts.clone(),
             q,
             r,
             extra: RefCell::default(),
-            apart: Lane::new(APART, MANY, facts),
+            apart,
             limited: Lane::new(LIMITED, 1, facts),
             group: ConcurrencyGroup::new("group", 1),
             x,
@@ -134,6 +142,15 @@ impl World {
             field: (field, account),
             done: CompletionQueue::new(),
             engine,
+        }
+    }
+
+    /// From now on closures of both queues wait for all others that were accepted.
+    pub(super) fn let_items_meet(&self) {
+        self.q.wq.set_max_active(MEETING).expect("a legal limit");
+        self.q.lane.most.store(MEETING, Relaxed);
+        for queue in [&self.q, &self.r] {
+            queue.lane.meets.store(true, Relaxed);
         }
     }
 
@@ -155,12 +172,13 @@ impl World {
             Extra::Bh => (wq.bh(), 2),
             Extra::Ordered => (wq.ordered(), 1),
             Extra::Bounded => (wq.max_active(1).max_waiting(1), 1),
+            Extra::Workers => (wq.workers_only(), MANY),
         };
-        let number = 2 + which as usize;
-        let queue = Arc::new(Queue {
-            wq: wq.build().expect("legal attributes"),
-            lane: Lane::new(number, most, &self.facts),
-        });
+        let lane = Lane::new(2 + which as usize, most, &self.facts);
+        let keeps_order = which == Extra::Ordered;
+        lane.keeps_order.store(keeps_order, Relaxed);
+        let wq = wq.build().expect("legal attributes");
+        let queue = Arc::new(Queue { wq, lane });
         self.extra.borrow_mut().push((which, queue.clone()));
         queue
     }
@@ -179,7 +197,10 @@ impl World {
         let id = facts.shoot(&lane);
         let run = move || {
             facts.begin(id);
-            lane.within(|| (0..steps).for_each(|_| step()));
+            lane.within(|| {
+                facts.meet(&lane);
+                (0..steps).for_each(|_| step());
+            });
             facts.end(id);
             id.0 as u64
         };
@@ -230,6 +251,11 @@ impl World {
     pub(super) fn is_settled(&self) -> bool {
         let mut accounts = self.accounts().into_iter();
         self.facts.shots_settled() && accounts.all(|account| account.is_settled(&self.facts))
+    }
+
+    /// No instance is left that has a reference of the value.
+    pub(super) fn has_let_go(&self) -> bool {
+        Arc::strong_count(&self.field.0) == 1
     }
 
     /// What was done before an item was queued was seen by its run.
