@@ -40,6 +40,19 @@ pub(super) const PIECES: &[Piece] = &[
             "        self.waiting.fetch_sub(usize::from(!MUTANT), Ordering::Relaxed);",
         )],
     ),
+    under(
+        "walk",
+        weak_in(
+            "waker-taken-relaxed",
+            "a task's waker is taken without Acquire and Release",
+            "await-often+await-often",
+            &[edit(
+                "workqueue/task/shared.rs",
+                "        let waker = self.waker.swap(std::ptr::null_mut(), Ordering::AcqRel);",
+                "        let order = if MUTANT { Ordering::Relaxed } else { Ordering::AcqRel };\n        let waker = self.waker.swap(std::ptr::null_mut(), order);",
+            )],
+        ),
+    ),
     small(
         "chunk-keeps-credits",
         "credits that a worker took for more items than a chunk has stay with it while another pool waits",

@@ -1,5 +1,6 @@
 //! What several operations do.
 
+use super::awaiting::awaited_by;
 use super::world::{Account, Extra, Queue, ShotId, World};
 use cmwq_simulated::types::{CpuLimit, DisableGuard, Moved, WorkqueueAttrs};
 use cmwq_simulated::{
@@ -74,6 +75,17 @@ pub(super) fn spawn_and_join(w: &World, queue: &Queue) {
         }
         Err(JoinError::Refused(_)) => w.facts.accept(id, false),
         Err(error) => w.facts.expect(false, || format!("a join: {error:?}")),
+    }
+}
+
+/// The handle is polled so often at a time.
+pub(super) fn await_handle(w: &World, polls: usize) {
+    let (id, shot) = w.shot(&w.q);
+    let handle = w.q.wq.spawn(shot);
+    w.facts.accept(id, !is_refused(w, id, &handle));
+    if let Ok(value) = awaited_by(polls, handle) {
+        w.expect_value(id, value);
+        w.facts.have_ended(&[id], "an awaited handle");
     }
 }
 

@@ -25,6 +25,8 @@ pub const PROTOCOLS: &[(&str, &[&str])] = &[
             "execute+execute",
             "execute+limits",
             "execute-grouped+execute-grouped",
+            "meet+execute",
+            "meet+meet",
         ],
     ),
     (
@@ -42,5 +44,8 @@ pub const PROTOCOLS: &[(&str, &[&str])] = &[
             "join-in-a-slot+join-in-a-slot",
         ],
     ),
-    ("wakers of tasks", &["await-handle+await-handle"]),
+    (
+        "wakers of tasks",
+        &["await-handle+await-handle", "await-often+await-often"],
+    ),
 ];

@@ -2,8 +2,8 @@
 
 use super::awaiting::{awaited, begun};
 use super::common::{
-    change_attrs, disabled, execute, is_refused, join_for_workers, let_items_meet, limit_cpus,
-    move_d, queue_x, raise_own_group, spawn_and_join, submit_for_room, wait_in_item,
+    await_handle, change_attrs, disabled, execute, is_refused, join_for_workers, let_items_meet,
+    limit_cpus, move_d, queue_x, raise_own_group, spawn_and_join, submit_for_room, wait_in_item,
     without_a_result,
 };
 use super::world::{Extra, MANY, World, step};
@@ -234,15 +234,9 @@ pub const OPERATIONS: &[Operation] = &[
         });
         w.facts.have_ended(&[id], "a scope");
     }),
-    op("await-handle", &[OneQueue], |w| {
-        let (id, shot) = w.shot(&w.q);
-        let handle = w.q.wq.spawn(shot);
-        w.facts.accept(id, !is_refused(w, id, &handle));
-        if let Ok(value) = awaited(handle) {
-            w.expect_value(id, value);
-            w.facts.have_ended(&[id], "an awaited handle");
-        }
-    }),
+    op("await-handle", &[OneQueue], |w| await_handle(w, 4)),
+    // The result comes between two polls, or while one registers its waker.
+    op("await-often", &[OneQueue], |w| await_handle(w, 24)),
     op("submit-and-wait", &[OneQueue], |w| {
         let (id, shot) = w.shot(&w.q);
         let submitted = w.done.submit(&w.q.wq, 1, shot).is_ok();

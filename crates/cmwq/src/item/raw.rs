@@ -312,10 +312,12 @@ impl Pending {
     /// # Safety
     /// As for [`claim`](Self::claim).
     pub(crate) unsafe fn claim_idle(item: NonNull<RawWork>) -> Option<Pending> {
+        // Acquire: the caller sees what the last owner did. What the caller did is published with the
+        // item.
         // SAFETY: valid by the caller's promise.
         let before = unsafe { item.as_ref() }
             .state
-            .fetch_or(PENDING, Ordering::AcqRel);
+            .fetch_or(PENDING, Ordering::Acquire);
         (before & PENDING == 0).then(|| Pending(item, Hold::new()))
     }
 

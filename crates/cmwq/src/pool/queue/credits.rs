@@ -65,7 +65,8 @@ impl NodeLimit {
     /// Changes the limit from `from` to `to`.
     pub(crate) fn change(&self, from: i32, to: i32) {
         self.limit.store(to, Ordering::Relaxed);
-        self.free.fetch_add(to - from, Ordering::AcqRel);
+        // Relaxed: a new credit carries nothing with it.
+        self.free.fetch_add(to - from, Ordering::Relaxed);
     }
 
     /// How many items may be active.
@@ -109,11 +110,12 @@ impl NodeLimit {
         let mut free = self.free.load(Ordering::Relaxed);
         while free > 0 {
             let taken = free.min(most);
-            // AcqRel: a credit carries with it what its last holder did.
+            // Acquire: a credit carries with it what its last holder did, however many others come
+            // and take theirs in between.
             match self.free.compare_exchange_weak(
                 free,
                 free - taken,
-                Ordering::AcqRel,
+                Ordering::Acquire,
                 Ordering::Relaxed,
             ) {
                 Ok(_) => return taken,
@@ -127,7 +129,8 @@ impl NodeLimit {
     pub(crate) fn give(&self, credits: i32) {
         match &self.shared {
             None => {
-                self.free.fetch_add(credits, Ordering::AcqRel);
+                // Release: see `take_own`.
+                self.free.fetch_add(credits, Ordering::Release);
             }
             Some(shared) => shared.give(credits, &self.free),
         }
@@ -350,5 +353,41 @@ mod tests {
         assert_eq!(node.take_own(1), 0);
         node.give(1);
         assert_eq!(node.take_own(1), 1);
+    }
+}
+
+#[cfg(all(test, cmwq_loom))]
+mod model {
+    use super::NodeLimit;
+    use loom::cell::UnsafeCell;
+    use loom::thread;
+    use std::sync::Arc;
+
+    /// What the holder of the only credit touches.
+    struct Touched(UnsafeCell<u32>);
+
+    // SAFETY: the cell is what the model is about.
+    unsafe impl Sync for Touched {}
+    // SAFETY: nothing in it belongs to a thread.
+    unsafe impl Send for Touched {}
+
+    #[test]
+    fn who_takes_a_credit_sees_what_its_last_holder_did() {
+        loom::model(|| {
+            let node = Arc::new((NodeLimit::new(1), Touched(UnsafeCell::new(0))));
+            let touch = |node: &(NodeLimit, Touched)| {
+                if node.0.take_portion() == 1 {
+                    // SAFETY: checked by loom.
+                    node.1.0.with_mut(|value| unsafe { *value += 1 });
+                    node.0.give(1);
+                }
+            };
+            let other = thread::spawn({
+                let node = node.clone();
+                move || touch(&node)
+            });
+            touch(&node);
+            other.join().unwrap();
+        });
     }
 }
