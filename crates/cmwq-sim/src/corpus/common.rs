@@ -140,13 +140,40 @@ pub(super) fn raise_own_group(w: &World) {
 }
 
 /// From now on closures wait until all that was accepted has begun.
-pub(super) fn let_items_meet(w: &World) {
-    w.let_items_meet();
+pub(super) fn let_items_meet(w: &World, limit: usize) {
+    w.let_items_meet(limit);
     // These are short: their workers take several at once from now on.
     for _ in 0..4 {
-        (0..8).for_each(|_| execute(w, &w.q));
+        batch(w, 8, false);
         w.q.wq.flush().expect("not from an item");
     }
+}
+
+/// So many closures at once, which wait for others or not.
+fn batch(w: &World, count: usize, meets: bool) {
+    let made = (0..count).map(|_| w.shot_that(&w.q, meets));
+    let (ids, shots): (Vec<_>, Vec<_>) = made.unzip();
+    let accepted = match w
+        .q
+        .wq
+        .execute_batch(shots.into_iter().map(without_a_result))
+    {
+        Ok(all) => all,
+        Err(refused) => refused.accepted,
+    };
+    for (at, id) in ids.into_iter().enumerate() {
+        w.facts.accept(id, at < accepted);
+    }
+}
+
+pub(super) fn execute_batch(w: &World) {
+    batch(w, 3, true);
+}
+
+/// Short ones, and then some that meet.
+pub(super) fn meet(w: &World, short: &[usize], meeting: &[usize]) {
+    short.iter().for_each(|&count| batch(w, count, false));
+    meeting.iter().for_each(|&count| batch(w, count, true));
 }
 
 /// There is room for one completion: an item that is refused leaves it to the next one.

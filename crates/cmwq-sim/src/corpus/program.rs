@@ -97,13 +97,15 @@ impl Program {
         names.join("+")
     }
 
-    /// Two pods of one CPU where pools are what matters; one pod of two CPUs otherwise.
+    /// Two pods where pools are what matters, of two CPUs if credits go from one to the other; one pod of two CPUs otherwise.
     fn shape(&self) -> [usize; 5] {
-        let pools = self
-            .ops
-            .iter()
-            .any(|&op| operation(op).on.contains(&Subject::Pool));
-        if pools {
+        let one_acts_on = |subject| {
+            let mut ops = self.ops.iter();
+            ops.any(|&op| operation(op).on.contains(&subject))
+        };
+        if one_acts_on(Subject::Credits) {
+            [1, 1, 2, 2, 1]
+        } else if one_acts_on(Subject::Pool) {
             [1, 1, 2, 1, 1]
         } else {
             [1, 1, 1, 2, 1]

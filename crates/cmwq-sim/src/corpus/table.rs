@@ -2,9 +2,9 @@
 
 use super::awaiting::{awaited, begun};
 use super::common::{
-    await_handle, change_attrs, disabled, execute, is_refused, join_for_workers, let_items_meet,
-    limit_cpus, move_d, queue_x, raise_own_group, spawn_and_join, submit_for_room, wait_in_item,
-    without_a_result,
+    await_handle, change_attrs, disabled, execute, execute_batch, is_refused, join_for_workers,
+    let_items_meet, limit_cpus, meet, move_d, queue_x, raise_own_group, spawn_and_join,
+    submit_for_room, wait_in_item, without_a_result,
 };
 use super::world::{Extra, MANY, World, step};
 use cmwq_simulated::topology::CpuSet;
@@ -27,9 +27,11 @@ pub enum Subject {
     Queue,
     /// Pools: which there are, and who runs there.
     Pool,
+    /// The credits of a limit, which the CPUs of two pods use.
+    Credits,
 }
 
-use Subject::{Delayed, Field, Item, Pool, Queue as OneQueue};
+use Subject::{Credits, Delayed, Field, Item, Pool, Queue as OneQueue};
 
 /// One of them.
 pub struct Operation {
@@ -185,17 +187,7 @@ pub const OPERATIONS: &[Operation] = &[
     }),
     op("queue-raw", &[OneQueue], |w| w.queue_loose(&w.q)),
     op("execute", &[OneQueue], |w| execute(w, &w.q)),
-    op("execute-batch", &[OneQueue], |w| {
-        let (ids, shots): (Vec<_>, Vec<_>) = (0..3).map(|_| w.shot(&w.q)).unzip();
-        let shots = shots.into_iter().map(without_a_result);
-        let accepted = match w.q.wq.execute_batch(shots) {
-            Ok(all) => all,
-            Err(refused) => refused.accepted,
-        };
-        for (at, id) in ids.into_iter().enumerate() {
-            w.facts.accept(id, at < accepted);
-        }
-    }),
+    op("execute-batch", &[OneQueue], execute_batch),
     op("spawn-and-join", &[OneQueue], |w| spawn_and_join(w, &w.q)),
     prepared(
         "join-for-workers",
@@ -410,9 +402,12 @@ pub const OPERATIONS: &[Operation] = &[
         |w| change_attrs(&w.extra(Extra::Ordered)),
     ),
     // Then the items of all other operations wait for each other, too.
-    prepared("meet", &[OneQueue, Pool], let_items_meet, |w| {
-        (0..2).for_each(|_| execute(w, &w.q));
-    }),
+    prepared(
+        "meet",
+        &[OneQueue, Pool, Credits],
+        |w| let_items_meet(w, 8),
+        |w| meet(w, &[5, 2], &[4]),
+    ),
     op("execute-beside", &[Pool], |w| execute(w, &w.r)),
     prepared(
         "join-in-a-slot",

@@ -9,8 +9,8 @@ use cmwq_simulated::topology::Topology;
 use cmwq_simulated::{
     CompletionQueue, ConcurrencyGroup, DelayedWork, Engine, Work, Workqueue, WorkqueueBuilder,
 };
-use cmwq_vm::{Access, os};
-use std::cell::RefCell;
+use cmwq_vm::{Access, Cpus, os};
+use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -79,10 +79,10 @@ pub(super) struct World {
     pub(super) d: (DelayedWork, Arc<Account>),
     pub(super) field: (Arc<Field>, Arc<Account>),
     pub(super) done: CompletionQueue<u64>,
+    /// Threads that let items meet.
+    meeting: Cell<usize>,
 }
 
-/// The limit of the queue whose items wait for each other.
-const MEETING: usize = 2;
 /// As many as a lane can have.
 pub(super) const MANY: usize = usize::MAX;
 /// The lane of queues that one thread makes and drops.
@@ -141,14 +141,19 @@ impl World {
             d,
             field: (field, account),
             done: CompletionQueue::new(),
+            meeting: Cell::new(0),
             engine,
         }
     }
 
     /// From now on closures of both queues wait for all others that were accepted.
-    pub(super) fn let_items_meet(&self) {
-        self.q.wq.set_max_active(MEETING).expect("a legal limit");
-        self.q.lane.most.store(MEETING, Relaxed);
+    pub(super) fn let_items_meet(&self, limit: usize) {
+        // Each thread that calls this is in another pod.
+        let pod = self.meeting.get() % 2;
+        self.meeting.set(self.meeting.get() + 1);
+        os::set_affinity(os::current(), Cpus::from_iter([2 * pod]));
+        self.q.wq.set_max_active(limit).expect("a legal limit");
+        self.q.lane.most.store(limit, Relaxed);
         for queue in [&self.q, &self.r] {
             queue.lane.meets.store(true, Relaxed);
         }
@@ -185,20 +190,32 @@ impl World {
 
     /// The function of a one-shot item for this queue, and its number.
     pub(super) fn shot(&self, queue: &Queue) -> (ShotId, impl FnOnce() -> u64 + Send + 'static) {
-        self.shot_of(&queue.lane, 1)
+        self.shot_of(&queue.lane, 1, true)
+    }
+
+    /// The same; `meets`: where items wait for others, it does.
+    pub(super) fn shot_that(
+        &self,
+        queue: &Queue,
+        meets: bool,
+    ) -> (ShotId, impl FnOnce() -> u64 + Send + 'static) {
+        self.shot_of(&queue.lane, 1, meets)
     }
 
     fn shot_of(
         &self,
         lane: &Arc<Lane>,
         steps: usize,
+        meets: bool,
     ) -> (ShotId, impl FnOnce() -> u64 + Send + use<>) {
         let (facts, lane) = (self.facts.clone(), lane.clone());
         let id = facts.shoot(&lane);
         let run = move || {
             facts.begin(id);
             lane.within(|| {
-                facts.meet(&lane);
+                if meets {
+                    facts.meet(&lane);
+                }
                 (0..steps).for_each(|_| step());
             });
             facts.end(id);
@@ -209,12 +226,12 @@ impl World {
 
     /// The same, for a queue that no other thread has.
     pub(super) fn shot_apart(&self) -> (ShotId, impl FnOnce() -> u64 + Send + 'static) {
-        self.shot_of(&self.apart, 1)
+        self.shot_of(&self.apart, 1, true)
     }
 
     /// The same, for `r` under a limit over all pools. It takes longer, so that others may come meanwhile.
     pub(super) fn shot_limited(&self) -> (ShotId, impl FnOnce() -> u64 + Send + 'static) {
-        self.shot_of(&self.limited, 8)
+        self.shot_of(&self.limited, 8, true)
     }
 
     /// What the number's item returns.
