@@ -1,20 +1,20 @@
 //! What several operations do.
 
 use super::awaiting::awaited_by;
-use super::world::{Account, Extra, Queue, ShotId, World};
+use super::world::{Account, Does, Extra, Queue, ShotId, World};
 use cmwq_simulated::types::{CpuLimit, DisableGuard, Moved, WorkqueueAttrs};
 use cmwq_simulated::{
     Completion, CompletionQueue, ConcurrencyGroup, DelayedWork, JoinError, JoinHandle,
 };
-use cmwq_vm::os;
+use cmwq_vm::{Cpus, os};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 pub(super) fn queue_x(w: &World) {
-    let queue = || w.q.wq.queue(&w.x.0).is_accepted();
-    w.x.1.queue(&w.facts, queue);
+    let queue = || w.q.wq.queue(&w.x.0);
+    let _ = w.x.1.queue(&w.facts, queue);
 }
 
 pub(super) fn move_d(w: &World, delay: Duration) {
@@ -59,7 +59,15 @@ pub(super) fn disabled(
 }
 
 pub(super) fn spawn_and_join(w: &World, queue: &Queue) {
-    let (id, shot) = w.shot(queue);
+    join(w, w.shot(queue), queue);
+}
+
+/// Spawns this one-shot item, and joins it.
+pub(super) fn join(
+    w: &World,
+    (id, shot): (ShotId, impl FnOnce() -> u64 + Send + 'static),
+    queue: &Queue,
+) {
     let handle = queue.wq.spawn(shot);
     let drains = w.facts.drains.load(Relaxed);
     if !drains {
@@ -87,6 +95,13 @@ pub(super) fn await_handle(w: &World, polls: usize) {
         w.expect_value(id, value);
         w.facts.have_ended(&[id], "an awaited handle");
     }
+}
+
+/// A thread earns a caller slot by 16 joins at once, and loses it on another CPU.
+pub(super) fn earn_a_slot(w: &World) {
+    let here = Cpus::from_iter([os::current_cpu()]);
+    os::set_affinity(os::current(), here);
+    (0..40).for_each(|_| spawn_and_join(w, &w.r));
 }
 
 /// From now on one worker may run over all pools.
@@ -144,14 +159,14 @@ pub(super) fn let_items_meet(w: &World, limit: usize) {
     w.let_items_meet(limit);
     // These are short: their workers take several at once from now on.
     for _ in 0..4 {
-        batch(w, 8, false);
+        batch(w, 8, Does::Steps(1));
         w.q.wq.flush().expect("not from an item");
     }
 }
 
-/// So many closures at once, which wait for others or not.
-fn batch(w: &World, count: usize, meets: bool) {
-    let made = (0..count).map(|_| w.shot_that(&w.q, meets));
+/// So many closures at once.
+fn batch(w: &World, count: usize, does: Does) {
+    let made = (0..count).map(|_| w.shot_that(&w.q, does));
     let (ids, shots): (Vec<_>, Vec<_>) = made.unzip();
     let accepted = match w
         .q
@@ -167,13 +182,17 @@ fn batch(w: &World, count: usize, meets: bool) {
 }
 
 pub(super) fn execute_batch(w: &World) {
-    batch(w, 3, true);
+    batch(w, 3, Does::Meets);
 }
 
 /// Short ones, and then some that meet.
 pub(super) fn meet(w: &World, short: &[usize], meeting: &[usize]) {
-    short.iter().for_each(|&count| batch(w, count, false));
-    meeting.iter().for_each(|&count| batch(w, count, true));
+    short
+        .iter()
+        .for_each(|&count| batch(w, count, Does::Steps(1)));
+    meeting
+        .iter()
+        .for_each(|&count| batch(w, count, Does::Meets));
 }
 
 /// There is room for one completion: an item that is refused leaves it to the next one.

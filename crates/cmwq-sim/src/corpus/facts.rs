@@ -4,9 +4,10 @@
 #![forbid(unsafe_code)]
 
 use super::program::message;
-use super::world::step;
+use super::world::{PAUSE, step};
 use crate::explore::os::Seen;
 use cmwq_simulated::Completion;
+use cmwq_simulated::types::Queued;
 use cmwq_vm::{Access, Tid, os, weak};
 use std::cell::RefCell;
 use std::panic::catch_unwind;
@@ -322,6 +323,8 @@ pub(super) struct Account {
     disables: (Seen, AtomicU64),
     /// Its instances wait for a timer, or may.
     is_delayed: bool,
+    /// Its runs sleep, so that others may do all of theirs meanwhile.
+    pub(super) lingers: AtomicBool,
     /// Raised before an instance is queued, and read by its run.
     flag: Seen,
     /// The highest that a run has seen.
@@ -338,12 +341,25 @@ impl Account {
         })
     }
 
-    /// An instance is queued; returns whether it was accepted.
-    pub(super) fn queue(&self, facts: &Facts, queue: impl FnOnce() -> bool) {
+    /// An instance is queued. Returns the flag that a run will see: its own, or that of the instance which was pending.
+    pub(super) fn queue(&self, facts: &Facts, queue: impl FnOnce() -> Queued) -> Option<u64> {
         let flag = self.raise();
-        let accepted = queue();
-        self.owe(flag, accepted);
-        self.accept(facts, accepted);
+        let queued = queue();
+        // While queues refuse items an issuer may own one, and give it up.
+        let was_pending = queued == Queued::AlreadyPending && !facts.drains.load(Relaxed);
+        let is_owed = queued.is_accepted() || was_pending;
+        self.owe(flag, is_owed);
+        self.accept(facts, queued.is_accepted());
+        is_owed.then_some(flag)
+    }
+
+    /// A run has seen this flag, if no instance was taken back.
+    pub(super) fn has_run_since(&self, flag: Option<u64>, facts: &Facts) {
+        let removed = self.removed.load(Relaxed) + self.removing.load(Relaxed) > 0;
+        let seen = flag.is_none_or(|flag| self.flag_seen.load(Relaxed) >= flag);
+        facts.expect(seen || removed, || {
+            "a flush of the item has left the instance that was pending".into()
+        });
     }
 
     /// Before an instance is queued.
@@ -412,7 +428,10 @@ impl Account {
         }
         let may_run = || self.disabled.load(Relaxed) == 0;
         facts.expect(may_run(), || "a disabled item begins".into());
-        lane.within(step);
+        lane.within(|| match self.lingers.load(Relaxed) {
+            true => os::sleep(PAUSE),
+            false => step(),
+        });
         facts.expect(may_run(), || {
             "an item runs that was disabled, and waited for".into()
         });

@@ -1,8 +1,9 @@
 //! Small programs: one operation a thread.
 
 use super::facts::{something_ends, when_something_ends};
+use super::operation::{Operation, Subject};
 use super::snapshot::{Server, Told};
-use super::table::{OPERATIONS, Operation, Subject};
+use super::table::OPERATIONS;
 use super::world::{Facts, World};
 use crate::explore::program::{draw_weak, machine};
 use cmwq_simulated::topology::Topology;
@@ -97,13 +98,13 @@ impl Program {
         names.join("+")
     }
 
-    /// Two pods where pools are what matters, of two CPUs if credits go from one to the other; one pod of two CPUs otherwise.
+    /// Two pods where pools are what matters, of two CPUs if CPUs are, too; one pod of two CPUs otherwise.
     fn shape(&self) -> [usize; 5] {
         let one_acts_on = |subject| {
             let mut ops = self.ops.iter();
             ops.any(|&op| operation(op).on.contains(&subject))
         };
-        if one_acts_on(Subject::Credits) {
+        if one_acts_on(Subject::Pods) {
             [1, 1, 2, 2, 1]
         } else if one_acts_on(Subject::Pool) {
             [1, 1, 2, 1, 1]

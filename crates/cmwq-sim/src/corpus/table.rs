@@ -2,11 +2,13 @@
 
 use super::awaiting::{awaited, begun};
 use super::common::{
-    await_handle, change_attrs, disabled, execute, execute_batch, is_refused, join_for_workers,
-    let_items_meet, limit_cpus, meet, move_d, queue_x, raise_own_group, spawn_and_join,
-    submit_for_room, wait_in_item, without_a_result,
+    await_handle, change_attrs, disabled, earn_a_slot, execute, execute_batch, is_refused, join,
+    join_for_workers, let_items_meet, limit_cpus, meet, move_d, queue_x, raise_own_group,
+    spawn_and_join, submit_for_room, wait_in_item, without_a_result,
 };
-use super::world::{Extra, MANY, World, step};
+use super::operation::Subject::{Delayed, Field, Item, Pods, Pool, Queue as OneQueue};
+use super::operation::{Operation, op, prepared};
+use super::world::{Does, Extra, MANY, PAUSE, step};
 use cmwq_simulated::topology::CpuSet;
 use cmwq_simulated::types::{CpuLimit, WorkqueueAttrs};
 use cmwq_simulated::{CompletionQueue, scope};
@@ -14,69 +16,14 @@ use cmwq_vm::{Cpus, os};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// What an operation acts on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subject {
-    /// The reusable item.
-    Item,
-    /// The delayed item.
-    Delayed,
-    /// The item of a value.
-    Field,
-    /// The queue: what is accepted, active and flushed.
-    Queue,
-    /// Pools: which there are, and who runs there.
-    Pool,
-    /// The credits of a limit, which the CPUs of two pods use.
-    Credits,
-}
-
-use Subject::{Credits, Delayed, Field, Item, Pool, Queue as OneQueue};
-
-/// One of them.
-pub struct Operation {
-    /// On the command line.
-    pub name: &'static str,
-    /// What it acts on.
-    pub on: &'static [Subject],
-    /// Before all threads of the program begin, on the thread that does the operation.
-    pub(super) before: fn(&World),
-    pub(super) run: fn(&World),
-}
-
-const fn op(name: &'static str, on: &'static [Subject], run: fn(&World)) -> Operation {
-    Operation {
-        name,
-        on,
-        before: |_| {},
-        run,
-    }
-}
-
-const fn prepared(
-    name: &'static str,
-    on: &'static [Subject],
-    before: fn(&World),
-    run: fn(&World),
-) -> Operation {
-    Operation {
-        name,
-        on,
-        before,
-        run,
-    }
-}
-
 const SHORT: Duration = Duration::from_micros(3);
-/// Shorter than a weak memory takes to show a store to all.
-const PAUSE: Duration = Duration::from_micros(20);
 
 /// All of them.
 pub const OPERATIONS: &[Operation] = &[
     op("queue", &[Item, OneQueue], queue_x),
     op("queue-on", &[Item, OneQueue, Pool], |w| {
-        let queue = || w.q.wq.queue_on(1, &w.x.0).expect("a CPU").is_accepted();
-        w.x.1.queue(&w.facts, queue);
+        let queue = || w.q.wq.queue_on(1, &w.x.0).expect("a CPU");
+        let _ = w.x.1.queue(&w.facts, queue);
     }),
     op("queue-batch", &[Item, OneQueue], |w| {
         let flags = [w.x.1.raise(), w.y.1.raise()];
@@ -91,16 +38,16 @@ pub const OPERATIONS: &[Operation] = &[
     op("queue-often", &[Item, OneQueue], |w| {
         for _ in 0..3 {
             queue_x(w);
-            let queue = || w.q.wq.queue(&w.y.0).is_accepted();
-            w.y.1.queue(&w.facts, queue);
+            let queue = || w.q.wq.queue(&w.y.0);
+            let _ = w.y.1.queue(&w.facts, queue);
         }
     }),
     // The other threads have done all of theirs in between, in most schedules.
     op("queue-pause-queue", &[Item, OneQueue], |w| {
         queue_x(w);
         os::sleep(PAUSE);
-        let queue = || w.q.wq.queue(&w.y.0).is_accepted();
-        w.y.1.queue(&w.facts, queue);
+        let queue = || w.q.wq.queue(&w.y.0);
+        let _ = w.y.1.queue(&w.facts, queue);
     }),
     op("queue-twice", &[Item, OneQueue], |w| {
         queue_x(w);
@@ -127,13 +74,23 @@ pub const OPERATIONS: &[Operation] = &[
     }),
     op("enable-and-queue", &[Item, OneQueue], |w| {
         let guard = disabled(w, &w.x.1, || w.x.0.disable_sync());
-        let queue = || w.q.wq.enable_and_queue(guard).is_accepted();
-        w.x.1.queue(&w.facts, queue);
+        let queue = || w.q.wq.enable_and_queue(guard);
+        let _ = w.x.1.queue(&w.facts, queue);
     }),
     op("flush-item", &[Item], |w| {
         let accepted = w.x.1.accepted();
         w.x.0.flush().expect("not from the item");
         w.x.1.are_over(accepted, &w.facts, "a flush of the item");
+    }),
+    // Whatever is pending has run, also if another thread has queued it and is not done with that.
+    op("queue-and-flush", &[Item, OneQueue], |w| {
+        w.x.1.lingers.store(true, Relaxed);
+        queue_x(w);
+        // Its run has begun, and another thread may queue it again.
+        os::sleep(PAUSE / 4);
+        let owed = w.x.1.queue(&w.facts, || w.q.wq.queue(&w.x.0));
+        w.x.0.flush().expect("not from the item");
+        w.x.1.has_run_since(owed, &w.facts);
     }),
     op("flush-item-timeout", &[Item], |w| {
         let _ = w.x.0.flush_timeout(SHORT);
@@ -161,7 +118,7 @@ pub const OPERATIONS: &[Operation] = &[
     }),
     op("disable-delayed", &[Delayed], |w| {
         let guard = disabled(w, &w.d.1, || w.d.0.disable_sync());
-        w.d.1.is_disabled_for(step);
+        w.d.1.is_disabled_for(|| os::sleep(PAUSE));
         guard.enable();
     }),
     op("flush-delayed", &[Delayed], |w| {
@@ -385,11 +342,11 @@ pub const OPERATIONS: &[Operation] = &[
     ),
     prepared(
         "execute-and-move",
-        &[Pool],
+        &[Pool, Pods],
         |w| drop(w.extra(Extra::Ordered)),
         |w| {
             let ordered = w.extra(Extra::Ordered);
-            for cpu in [0, 1, 0] {
+            for cpu in [0, 1, 2, 3, 0, 1, 2, 3] {
                 os::set_affinity(os::current(), Cpus::from_iter([cpu]));
                 execute(w, &ordered);
             }
@@ -404,17 +361,17 @@ pub const OPERATIONS: &[Operation] = &[
     // Then the items of all other operations wait for each other, too.
     prepared(
         "meet",
-        &[OneQueue, Pool, Credits],
+        &[OneQueue, Pool, Pods],
         |w| let_items_meet(w, 8),
         |w| meet(w, &[5, 2], &[4]),
     ),
     op("execute-beside", &[Pool], |w| execute(w, &w.r)),
-    prepared(
-        "join-in-a-slot",
-        &[OneQueue, Pool],
-        |w| (0..12).for_each(|_| spawn_and_join(w, &w.r)),
-        |w| spawn_and_join(w, &w.r),
-    ),
+    prepared("join-in-a-slot", &[OneQueue, Pool], earn_a_slot, |w| {
+        spawn_and_join(w, &w.r)
+    }),
+    prepared("linger-in-a-slot", &[OneQueue, Pool], earn_a_slot, |w| {
+        join(w, w.shot_that(&w.r, Does::Lingers), &w.r);
+    }),
     op("flush-beside", &[Pool], |w| {
         let before = w.facts.accepted_on(&w.r.lane);
         w.r.wq.flush().expect("not from an item");
@@ -449,7 +406,7 @@ pub const OPERATIONS: &[Operation] = &[
         w.engine.freeze_workqueues_begin();
         if !w.engine.freeze_workqueues_busy() {
             w.facts.still_until.store(thaws + 1, Relaxed);
-            step();
+            os::sleep(PAUSE);
             step();
         }
         w.facts.thaws.fetch_add(1, Relaxed);

@@ -22,6 +22,20 @@ pub(super) fn step() {
     os::touch((&raw const LINE).addr(), Access::Update);
 }
 
+/// What a one-shot item does.
+#[derive(Clone, Copy)]
+pub(super) enum Does {
+    /// So many steps.
+    Steps(usize),
+    /// A step; and before, where items wait for others, it does.
+    Meets,
+    /// It sleeps, so that others may do all of theirs meanwhile.
+    Lingers,
+}
+
+/// Shorter than a weak memory takes to show a store to all.
+pub(super) const PAUSE: Duration = Duration::from_micros(20);
+
 /// A queue and what is active of it.
 pub(super) struct Queue {
     pub(super) wq: Workqueue,
@@ -190,33 +204,34 @@ impl World {
 
     /// The function of a one-shot item for this queue, and its number.
     pub(super) fn shot(&self, queue: &Queue) -> (ShotId, impl FnOnce() -> u64 + Send + 'static) {
-        self.shot_of(&queue.lane, 1, true)
+        self.shot_of(&queue.lane, Does::Meets)
     }
 
-    /// The same; `meets`: where items wait for others, it does.
+    /// The same, of an item that does this.
     pub(super) fn shot_that(
         &self,
         queue: &Queue,
-        meets: bool,
+        does: Does,
     ) -> (ShotId, impl FnOnce() -> u64 + Send + 'static) {
-        self.shot_of(&queue.lane, 1, meets)
+        self.shot_of(&queue.lane, does)
     }
 
     fn shot_of(
         &self,
         lane: &Arc<Lane>,
-        steps: usize,
-        meets: bool,
+        does: Does,
     ) -> (ShotId, impl FnOnce() -> u64 + Send + use<>) {
         let (facts, lane) = (self.facts.clone(), lane.clone());
         let id = facts.shoot(&lane);
         let run = move || {
             facts.begin(id);
-            lane.within(|| {
-                if meets {
+            lane.within(|| match does {
+                Does::Steps(steps) => (0..steps).for_each(|_| step()),
+                Does::Meets => {
                     facts.meet(&lane);
+                    step();
                 }
-                (0..steps).for_each(|_| step());
+                Does::Lingers => os::sleep(PAUSE),
             });
             facts.end(id);
             id.0 as u64
@@ -226,12 +241,12 @@ impl World {
 
     /// The same, for a queue that no other thread has.
     pub(super) fn shot_apart(&self) -> (ShotId, impl FnOnce() -> u64 + Send + 'static) {
-        self.shot_of(&self.apart, 1, true)
+        self.shot_of(&self.apart, Does::Meets)
     }
 
     /// The same, for `r` under a limit over all pools. It takes longer, so that others may come meanwhile.
     pub(super) fn shot_limited(&self) -> (ShotId, impl FnOnce() -> u64 + Send + 'static) {
-        self.shot_of(&self.limited, 8, true)
+        self.shot_of(&self.limited, Does::Steps(24))
     }
 
     /// What the number's item returns.

@@ -76,7 +76,9 @@ fn check_plain(address: usize, access: Access, place: Place) {
     });
     if let Some(earlier) = race.flatten() {
         let race = format!("a race: {access:?} at {place}, and the access before at {earlier}");
-        with_memory(|memory| drop(memory.race.get_or_insert_with(|| race.clone())));
+        with_memory(|memory| {
+            memory.race.get_or_insert_with(|| race.clone());
+        });
         panic!("{race}");
     }
 }

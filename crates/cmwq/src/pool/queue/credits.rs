@@ -358,36 +358,30 @@ mod tests {
 
 #[cfg(all(test, cmwq_loom))]
 mod model {
-    use super::NodeLimit;
-    use loom::cell::UnsafeCell;
+    use super::*;
     use loom::thread;
-    use std::sync::Arc;
 
-    /// What the holder of the only credit touches.
-    struct Touched(UnsafeCell<u32>);
-
-    // SAFETY: the cell is what the model is about.
-    unsafe impl Sync for Touched {}
-    // SAFETY: nothing in it belongs to a thread.
-    unsafe impl Send for Touched {}
+    /// The holder of the only credit counts up, by a load and a store.
+    fn count_up((node, count): &(NodeLimit, AtomicUsize)) -> usize {
+        let taken = node.take_portion() as usize;
+        if taken == 1 {
+            let before = count.load(Ordering::Relaxed);
+            count.store(before + 1, Ordering::Relaxed);
+            node.give(1);
+        }
+        taken
+    }
 
     #[test]
     fn who_takes_a_credit_sees_what_its_last_holder_did() {
         loom::model(|| {
-            let node = Arc::new((NodeLimit::new(1), Touched(UnsafeCell::new(0))));
-            let touch = |node: &(NodeLimit, Touched)| {
-                if node.0.take_portion() == 1 {
-                    // SAFETY: checked by loom.
-                    node.1.0.with_mut(|value| unsafe { *value += 1 });
-                    node.0.give(1);
-                }
-            };
+            let both = Arc::new((NodeLimit::new(1), AtomicUsize::new(0)));
             let other = thread::spawn({
-                let node = node.clone();
-                move || touch(&node)
+                let both = both.clone();
+                move || count_up(&both)
             });
-            touch(&node);
-            other.join().unwrap();
+            let counted = count_up(&both) + other.join().unwrap();
+            assert_eq!(both.1.load(Ordering::Relaxed), counted);
         });
     }
 }
