@@ -129,8 +129,8 @@ pub(super) const PIECES: &[Piece] = &[
         "a drain does not wait for issuers that have found the queue open",
         &[edit(
             "workqueue/waits/draining.rs",
-            "        self.closed.fetch_add(1, Ordering::SeqCst);\n        epochs().synchronize();",
-            "        self.closed.fetch_add(1, Ordering::SeqCst);\n        if !MUTANT {\n            epochs().synchronize();\n        }",
+            "        self.closed.fetch_add(1, Ordering::Relaxed);\n        epochs().synchronize();",
+            "        self.closed.fetch_add(1, Ordering::Relaxed);\n        if !MUTANT {\n            epochs().synchronize();\n        }",
         )],
     ),
     line(
@@ -183,8 +183,8 @@ pub(super) const PIECES: &[Piece] = &[
         "a drain refuses what the queue's own items queue",
         &[edit(
             "workqueue/queueing.rs",
-            "if self.closed.load(Ordering::SeqCst) != 0 && !self.runs_here()",
-            "if self.closed.load(Ordering::SeqCst) != 0 && (MUTANT || !self.runs_here())",
+            "if self.closed.load(Ordering::Relaxed) != 0 && !self.runs_here()",
+            "if self.closed.load(Ordering::Relaxed) != 0 && (MUTANT || !self.runs_here())",
         )],
     ),
 ];
