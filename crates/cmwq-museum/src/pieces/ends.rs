@@ -53,25 +53,31 @@ pub(super) const PIECES: &[Piece] = &[
             )],
         ),
     ),
-    small(
-        "chunk-keeps-credits",
-        "credits that a worker took for more items than a chunk has stay with it while another pool waits",
-        "meet+meet",
-        &[edit(
-            "pool/run/batch.rs",
-            "        if pwq.give_back_if_tight() {",
-            "        if !MUTANT && pwq.give_back_if_tight() {",
-        )],
+    under(
+        "time",
+        small(
+            "chunk-keeps-credits",
+            "credits that a worker took for more items than a chunk has stay with it while another pool waits",
+            "meet+meet",
+            &[edit(
+                "pool/run/batch.rs",
+                "        if pwq.give_back_if_tight() {",
+                "        if !MUTANT && pwq.give_back_if_tight() {",
+            )],
+        ),
     ),
-    small(
-        "one-slot-more",
-        "with a limit over all pools one worker more may run",
-        "execute-limited+execute-limited",
-        &[edit(
-            "pool/attrs/slots.rs",
-            "self.limit.is_none_or(|limit| self.held < limit)",
-            "self.limit.is_none_or(|limit| self.held < limit + u32::from(MUTANT))",
-        )],
+    under(
+        "walk",
+        small(
+            "one-slot-more",
+            "with a limit over all pools one worker more may run",
+            "execute-limited+execute-limited+execute-limited",
+            &[edit(
+                "pool/attrs/slots.rs",
+                "self.limit.is_none_or(|limit| self.held < limit)",
+                "self.limit.is_none_or(|limit| self.held < limit + u32::from(MUTANT))",
+            )],
+        ),
     ),
     under(
         "walk",

@@ -160,14 +160,18 @@ pub(super) const PIECES: &[Piece] = &[
             "        if !MUTANT {\n            self.close_all_caller_slots(key);\n        }\n        let Some(pwq) = self.pwq_mut(key) else {\n            return false;\n        };\n        pwq.colours.transition_current",
         )],
     ),
-    line(
-        "retired-with-slots",
-        "a pool workqueue retires with its caller slots open",
-        &[edit(
-            "pool/state/pwqs.rs",
-            "    pub(crate) fn retire_pwq(&mut self, key: PwqKey) -> bool {\n        self.close_all_caller_slots(key);",
-            "    pub(crate) fn retire_pwq(&mut self, key: PwqKey) -> bool {\n        if !MUTANT {\n            self.close_all_caller_slots(key);\n        }",
-        )],
+    under(
+        "time",
+        small(
+            "retired-with-slots",
+            "a pool workqueue retires with its caller slots open",
+            "join-in-a-slot+attrs-beside",
+            &[edit(
+                "pool/state/pwqs.rs",
+                "    pub(crate) fn retire_pwq(&mut self, key: PwqKey) -> bool {\n        self.close_all_caller_slots(key);",
+                "    pub(crate) fn retire_pwq(&mut self, key: PwqKey) -> bool {\n        if !MUTANT {\n            self.close_all_caller_slots(key);\n        }",
+            )],
+        ),
     ),
     line(
         "on-its-way-unseen",
