@@ -151,9 +151,10 @@ pub(super) const PIECES: &[Piece] = &[
             "        let deeper = !MUTANT && self.disable_once_more();\n        let removed = self.cancel();\n        wait_for_run(self);",
         )],
     ),
-    line(
+    small(
         "flush-beside-slots",
         "a flush does not see what runs in caller slots",
+        "linger-in-a-slot+flush-beside",
         &[edit(
             "pool/state/pwqs.rs",
             "        self.close_all_caller_slots(key);\n        let Some(pwq) = self.pwq_mut(key) else {\n            return false;\n        };\n        pwq.colours.transition_current",

@@ -1,7 +1,7 @@
 //! What several operations do.
 
 use super::awaiting::awaited_by;
-use super::world::{Account, Does, Extra, Queue, ShotId, World};
+use super::world::{Account, Does, Extra, NICE, Queue, ShotId, World};
 use cmwq_simulated::types::{CpuLimit, DisableGuard, Moved, WorkqueueAttrs};
 use cmwq_simulated::{
     Completion, CompletionQueue, ConcurrencyGroup, DelayedWork, JoinError, JoinHandle,
@@ -113,7 +113,7 @@ pub(super) fn limit_cpus(w: &World) {
 pub(super) fn change_attrs(queue: &Queue) {
     let attrs = queue.wq.attrs();
     let other = WorkqueueAttrs {
-        nice: -3,
+        nice: NICE,
         ..attrs.clone()
     };
     queue.wq.apply_attrs(other).expect("legal attributes");

@@ -8,7 +8,7 @@ use super::common::{
 };
 use super::operation::Subject::{Delayed, Field, Item, Pods, Pool, Queue as OneQueue};
 use super::operation::{Operation, op, prepared};
-use super::world::{Does, Extra, MANY, PAUSE, step};
+use super::world::{Does, Extra, MANY, NICE, PAUSE, step};
 use cmwq_simulated::topology::CpuSet;
 use cmwq_simulated::types::{CpuLimit, WorkqueueAttrs};
 use cmwq_simulated::{CompletionQueue, scope};
@@ -355,7 +355,8 @@ pub const OPERATIONS: &[Operation] = &[
     prepared(
         "ordered-attrs",
         &[Pool],
-        |w| drop(w.extra(Extra::Ordered)),
+        // Its other pools are there already.
+        |w| drop((w.extra(Extra::Ordered), w.extra(Extra::Nice))),
         |w| change_attrs(&w.extra(Extra::Ordered)),
     ),
     // Then the items of all other operations wait for each other, too.
@@ -369,6 +370,18 @@ pub const OPERATIONS: &[Operation] = &[
     prepared("join-in-a-slot", &[OneQueue, Pool], earn_a_slot, |w| {
         spawn_and_join(w, &w.r)
     }),
+    prepared(
+        "block-unseen",
+        &[Pool],
+        |w| w.facts.blocks.store(true, Relaxed),
+        |w| {
+            for does in [Does::Blocks, Does::Blocks, Does::Steps(1)] {
+                let (id, shot) = w.shot_that(&w.r, does);
+                let accepted = w.r.wq.execute(without_a_result(shot)).is_ok();
+                w.facts.accept(id, accepted);
+            }
+        },
+    ),
     prepared("linger-in-a-slot", &[OneQueue, Pool], earn_a_slot, |w| {
         join(w, w.shot_that(&w.r, Does::Lingers), &w.r);
     }),
@@ -391,7 +404,10 @@ pub const OPERATIONS: &[Operation] = &[
     // Another pool for the queue, and no more.
     op("attrs-once", &[OneQueue], |w| {
         let attrs = w.q.wq.attrs();
-        let other = WorkqueueAttrs { nice: -3, ..attrs };
+        let other = WorkqueueAttrs {
+            nice: NICE,
+            ..attrs
+        };
         w.q.wq.apply_attrs(other).expect("legal attributes");
     }),
     op("mask", &[Pool], |w| {

@@ -31,10 +31,18 @@ pub(super) enum Does {
     Meets,
     /// It sleeps, so that others may do all of theirs meanwhile.
     Lingers,
+    /// It sleeps for much longer, and the engine has to find that by itself.
+    Blocks,
 }
 
 /// Shorter than a weak memory takes to show a store to all.
 pub(super) const PAUSE: Duration = Duration::from_micros(20);
+
+/// Of the pools to which queues go whose attributes change.
+pub(super) const NICE: i32 = -3;
+
+/// Longer than the engine takes to find it.
+const BLOCK: Duration = Duration::from_millis(20);
 
 /// A queue and what is active of it.
 pub(super) struct Queue {
@@ -74,6 +82,7 @@ pub(super) enum Extra {
     Ordered,
     Bounded,
     Workers,
+    Nice,
 }
 
 pub(super) struct World {
@@ -192,6 +201,7 @@ impl World {
             Extra::Ordered => (wq.ordered(), 1),
             Extra::Bounded => (wq.max_active(1).max_waiting(1), 1),
             Extra::Workers => (wq.workers_only(), MANY),
+            Extra::Nice => (wq.nice(NICE), MANY),
         };
         let lane = Lane::new(2 + which as usize, most, &self.facts);
         let keeps_order = which == Extra::Ordered;
@@ -232,6 +242,7 @@ impl World {
                     step();
                 }
                 Does::Lingers => os::sleep(PAUSE),
+                Does::Blocks => os::sleep(BLOCK),
             });
             facts.end(id);
             id.0 as u64
