@@ -41,6 +41,7 @@ pub const PROTOCOLS: &[(&str, &[&str])] = &[
         "caller-runs",
         &[
             "join-in-a-slot+flush-beside",
+            "linger-in-a-slot+flush-beside",
             "join-in-a-slot+join-in-a-slot",
         ],
     ),
