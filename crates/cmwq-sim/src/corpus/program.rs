@@ -49,12 +49,12 @@ impl Program {
         Program::pairs().chain(Program::triples())
     }
 
-    /// Every pair, also of one operation twice.
+    /// Every pair: each operation twice, then with the next one, and so on, so that the first pairs have all operations.
     pub fn pairs() -> impl Iterator<Item = Program> {
         let count = OPERATIONS.len();
-        (0..count).flat_map(move |one| {
-            (one..count).map(move |other| Program {
-                ops: vec![one, other],
+        (0..count).flat_map(move |apart| {
+            (0..count - apart).map(move |one| Program {
+                ops: vec![one, one + apart],
             })
         })
     }
