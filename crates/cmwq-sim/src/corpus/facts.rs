@@ -446,6 +446,11 @@ impl Account {
         self.accepted.load(Acquire)
     }
 
+    /// All that were accepted, whoever knows of them.
+    pub(super) fn newest_accepted(&self) -> u64 {
+        self.accepted.newest()
+    }
+
     /// Runs of which the caller knows that they have begun.
     pub(super) fn begun(&self) -> u64 {
         self.begun.load(Acquire)

@@ -324,6 +324,12 @@ impl World {
         (self.facts.accepted_on(&queue.lane), accepted)
     }
 
+    /// All that was accepted so far, whoever knows of it.
+    pub(super) fn all_accepted(&self, queue: &Queue) -> (Vec<ShotId>, [u64; 2]) {
+        let accepted = [self.x.1.newest_accepted(), self.y.1.newest_accepted()];
+        (self.facts.accepted_on(&queue.lane), accepted)
+    }
+
     /// They are over.
     pub(super) fn after_flush(&self, before: &(Vec<ShotId>, [u64; 2]), what: &str) {
         let (shots, [x, y]) = before;
