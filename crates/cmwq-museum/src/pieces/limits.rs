@@ -139,9 +139,10 @@ pub(super) const PIECES: &[Piece] = &[
             "        if *frozen && !MUTANT {\n            queue.set_frozen(true);",
         )],
     ),
-    line(
+    small(
         "ordered-from-anywhere",
         "an ordered queue takes items by the caller's CPU while its slots are replaced one by one",
+        "execute-and-move+execute-and-move+ordered-attrs",
         &[edit(
             "workqueue/queueing.rs",
             "        let cpu = if self.ordered() {",

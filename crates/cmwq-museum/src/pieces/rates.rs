@@ -22,15 +22,6 @@ pub(super) const PIECES: &[Piece] = &[
         )],
     ),
     rated(
-        "wants-no-thieves",
-        "a pool with a backlog is no victim: nobody takes items from another pool",
-        &[edit(
-            "pool/balance/thieves.rs",
-            "        self.set_wants_thieves(true);\n        let long",
-            "        if MUTANT {\n            return;\n        }\n        self.set_wants_thieves(true);\n        let long",
-        )],
-    ),
-    rated(
         "blocks-never-freed",
         "the memory of an item is lost when the item has ended",
         &[edit(

@@ -174,14 +174,18 @@ pub(super) const PIECES: &[Piece] = &[
             )],
         ),
     ),
-    line(
-        "on-its-way-unseen",
-        "a flush of an item that runs does not wait for the instance on its way to a list",
-        &[edit(
-            "workqueue/task/control.rs",
-            "pending.is_none() && is_known && self.is_queued();",
-            "pending.is_none() && is_known && self.is_queued() && !MUTANT;",
-        )],
+    under(
+        "time",
+        small(
+            "on-its-way-unseen",
+            "a flush of an item that runs does not wait for the instance on its way to a list",
+            "queue-and-flush+queue-and-flush+queue-and-flush",
+            &[edit(
+                "workqueue/task/control.rs",
+                "pending.is_none() && is_known && self.is_queued();",
+                "pending.is_none() && is_known && self.is_queued() && !MUTANT;",
+            )],
+        ),
     ),
     line(
         "drain-refuses-its-own",

@@ -24,8 +24,6 @@ pub(super) struct Facts {
     waiting: AtomicI64,
     /// Nothing needs to begin: all queues are frozen.
     pub(super) frozen: AtomicUsize,
-    /// Items sleep for long, and the engine is not told.
-    pub(super) blocks: AtomicBool,
     /// Calls that let all queues go on.
     pub(super) thaws: AtomicU64,
     /// All queues are frozen, and nothing is active, until there are so many of them.

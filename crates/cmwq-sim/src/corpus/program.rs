@@ -14,14 +14,11 @@ use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// No thread is able to run for so long though something waits that may begin. Items that a thread has put into its own caller slot come with
 /// one of the monitor's ticks.
 const STILL_NS: u64 = 200_000;
-/// As long, while items block of which the engine is not told: it finds them with two of the monitor's ticks.
-const BLOCKED_NS: u64 = 8_000_000;
 /// What was accepted is over so long after all threads have done their operations.
 const REST_NS: u64 = 2_000_000_000;
 /// A run has no more virtual time.
@@ -334,16 +331,14 @@ fn watch(facts: &Arc<Facts>, threads: &Threads) {
         if let Some(broken) = facts.broken() {
             panic!("{broken}");
         }
-        let blocks = facts.blocks.load(Relaxed);
-        let most_ns = if blocks { BLOCKED_NS } else { STILL_NS };
-        if ns > most_ns && facts.waits() {
+        if ns > STILL_NS && facts.waits() {
             panic!(
                 "an item waits while all threads have slept for {} us",
                 ns / 1_000
             );
         }
         // Its sleeps are shorter: what it waits for is over, or will not be.
-        if ns > STILL_NS && !blocks && threads.are_in_operations() {
+        if ns > STILL_NS && threads.are_in_operations() {
             panic!(
                 "a thread of the program waits while all threads have slept for {} us",
                 ns / 1_000

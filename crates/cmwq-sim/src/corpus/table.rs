@@ -371,18 +371,6 @@ pub const OPERATIONS: &[Operation] = &[
     prepared("join-in-a-slot", &[OneQueue, Pool], earn_a_slot, |w| {
         spawn_and_join(w, &w.r)
     }),
-    prepared(
-        "block-unseen",
-        &[Pool],
-        |w| w.facts.blocks.store(true, Relaxed),
-        |w| {
-            for does in [Does::Blocks, Does::Blocks, Does::Steps(1)] {
-                let (id, shot) = w.shot_that(&w.r, does);
-                let accepted = w.r.wq.execute(without_a_result(shot)).is_ok();
-                w.facts.accept(id, accepted);
-            }
-        },
-    ),
     prepared("linger-in-a-slot", &[OneQueue, Pool], earn_a_slot, |w| {
         join(w, w.shot_that(&w.r, Does::Lingers), &w.r);
     }),

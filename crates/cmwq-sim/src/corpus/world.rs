@@ -31,8 +31,6 @@ pub(super) enum Does {
     Meets,
     /// It sleeps, so that others may do all of theirs meanwhile.
     Lingers,
-    /// It sleeps for much longer, and the engine has to find that by itself.
-    Blocks,
 }
 
 /// Shorter than a weak memory takes to show a store to all.
@@ -40,9 +38,6 @@ pub(super) const PAUSE: Duration = Duration::from_micros(20);
 
 /// Of the pools to which queues go whose attributes change.
 pub(super) const NICE: i32 = -3;
-
-/// Longer than the engine takes to find it.
-const BLOCK: Duration = Duration::from_millis(20);
 
 /// A queue and what is active of it.
 pub(super) struct Queue {
@@ -242,7 +237,6 @@ impl World {
                     step();
                 }
                 Does::Lingers => os::sleep(PAUSE),
-                Does::Blocks => os::sleep(BLOCK),
             });
             facts.end(id);
             id.0 as u64
