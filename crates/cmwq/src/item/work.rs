@@ -286,15 +286,14 @@ mod model {
     }
 
     /// What threads write that have a handle, and the destruction of the item's function reads.
-    #[derive(Clone)]
-    struct Written(Arc<UnsafeCell<u32>>);
+    struct Written(UnsafeCell<u32>);
 
     // SAFETY: the cell is what the model is about.
     unsafe impl Sync for Written {}
     // SAFETY: nothing in it belongs to a thread.
     unsafe impl Send for Written {}
 
-    struct Reads(Written);
+    struct Reads(Arc<Written>);
 
     impl Drop for Reads {
         fn drop(&mut self) {
@@ -304,8 +303,8 @@ mod model {
     }
 
     impl Written {
-        fn new() -> (Written, Work) {
-            let written = Written(Arc::new(UnsafeCell::new(0)));
+        fn new() -> (Arc<Written>, Work) {
+            let written = Arc::new(Written(UnsafeCell::new(0)));
             let reads = Reads(written.clone());
             let func = move || {
                 let _ = &reads;
