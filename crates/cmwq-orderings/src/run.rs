@@ -163,9 +163,10 @@ impl Place {
         self.users.values_mut().for_each(|users| users.sort());
         let known = self.kept.join("used-by-exploration");
         if !known.exists() {
-            let mut explore = self.explore(100, 20, 2);
-            explore.env("CMWQ_ORDERINGS_USED", &known);
-            ended(explore, Duration::from_secs(60))?;
+            for mut explored in [self.explore(100, 20, 2), self.corpus(10, 2)] {
+                explored.env("CMWQ_ORDERINGS_USED", &known);
+                ended(explored, Duration::from_secs(60))?;
+            }
         }
         let text = fs::read_to_string(&known).unwrap_or_default();
         self.explored = text.lines().filter_map(|line| line.parse().ok()).collect();

@@ -178,7 +178,8 @@ impl std::fmt::Display for Stuck {
 /// When `main` does not end: everything sleeps, or the virtual time reaches `limit_ns`.
 ///
 /// # Panics
-/// When a virtual thread panics; and inside a virtual thread.
+/// When a virtual thread panics; when plain memory was accessed in a race, whether the panic that tells this was caught or not; and inside a
+/// virtual thread.
 pub fn run(
     machine: &Machine,
     seed: u64,
@@ -196,6 +197,14 @@ pub fn run(
     let main = main.expect("memory for a stack");
     with(|vm| vm.make_runnable(main, 0, 0));
     with(Vm::arm_limit);
+    let result = run_until_end_of(main);
+    match crate::weak::race() {
+        Some(race) => panic!("{race}"),
+        None => result,
+    }
+}
+
+fn run_until_end_of(main: Tid) -> Result<Outcome, Stuck> {
     loop {
         let next = with(|vm| match vm.is_steered() {
             false => vm.events.next(),

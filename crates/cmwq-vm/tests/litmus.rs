@@ -7,6 +7,7 @@ use cmwq_vm::machine::preset;
 use cmwq_vm::{Access, Cpus, WeakMemory, os, weak};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::{self, AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -445,10 +446,10 @@ fn a_loop_that_waits_ends() {
     }
 }
 
-/// Plain memory that two threads use without order is a race, whatever the schedule.
+/// Plain memory that two threads use without order is a race, whatever the schedule, also if the code that is tested catches the panic.
 #[test]
 fn races_of_plain_memory_are_found() {
-    let race = |order: Ordering| {
+    let race = |order: Ordering, caught: bool| {
         let machine = preset("grace").expect("it is known").machine();
         let main = move || {
             cmwq_vm::set_weak_memory(WeakMemory {
@@ -470,12 +471,18 @@ fn races_of_plain_memory_are_found() {
             while vars[1].load(Acquire) == 0 {
                 os::pause();
             }
-            plain(&vars[0], Access::Read);
+            let reads = || plain(&vars[0], Access::Read);
+            match caught {
+                true => drop(std::panic::catch_unwind(AssertUnwindSafe(reads))),
+                false => reads(),
+            }
         };
         cmwq_vm::run(&machine, 1, 1_000_000_000, main).expect("it ends");
     };
-    race(Release);
-    let why = std::panic::catch_unwind(|| race(Relaxed)).expect_err("a race");
-    let why = why.downcast_ref::<String>().expect("a message");
-    assert!(why.starts_with("a race: Read at"), "{why}");
+    for caught in [false, true] {
+        race(Release, caught);
+        let why = std::panic::catch_unwind(|| race(Relaxed, caught)).expect_err("a race");
+        let why = why.downcast_ref::<String>().expect("a message");
+        assert!(why.starts_with("a race: Read at"), "{why}");
+    }
 }

@@ -8,8 +8,8 @@ pub(super) const PIECES: &[Piece] = &[
         "a limit that is raised has one credit less than it says",
         &[edit(
             "pool/queue/credits.rs",
-            "        self.free.fetch_add(to - from, Ordering::AcqRel);",
-            "        self.free\n            .fetch_add(to - from - i32::from(MUTANT && to > from), Ordering::AcqRel);",
+            "        self.free.fetch_add(to - from, Ordering::Relaxed);",
+            "        self.free\n            .fetch_add(to - from - i32::from(MUTANT && to > from), Ordering::Relaxed);",
         )],
     ),
     line(
@@ -35,8 +35,8 @@ pub(super) const PIECES: &[Piece] = &[
         "credits that are given back are counted twice",
         &[edit(
             "pool/queue/credits.rs",
-            "                self.free.fetch_add(credits, Ordering::AcqRel);",
-            "                self.free\n                    .fetch_add(credits + i32::from(MUTANT), Ordering::AcqRel);",
+            "                self.free.fetch_add(credits, Ordering::Release);",
+            "                self.free\n                    .fetch_add(credits + i32::from(MUTANT), Ordering::Release);",
         )],
     ),
     line(

@@ -40,15 +40,44 @@ pub(super) const PIECES: &[Piece] = &[
             "        self.waiting.fetch_sub(usize::from(!MUTANT), Ordering::Relaxed);",
         )],
     ),
-    small(
-        "one-slot-more",
-        "with a limit over all pools one worker more may run",
-        "execute-limited+execute-limited",
-        &[edit(
-            "pool/attrs/slots.rs",
-            "self.limit.is_none_or(|limit| self.held < limit)",
-            "self.limit.is_none_or(|limit| self.held < limit + u32::from(MUTANT))",
-        )],
+    under(
+        "walk",
+        weak_in(
+            "waker-taken-relaxed",
+            "a task's waker is taken without Acquire and Release",
+            "await-often+await-often",
+            &[edit(
+                "workqueue/task/shared.rs",
+                "        let waker = self.waker.swap(std::ptr::null_mut(), Ordering::AcqRel);",
+                "        let order = if MUTANT { Ordering::Relaxed } else { Ordering::AcqRel };\n        let waker = self.waker.swap(std::ptr::null_mut(), order);",
+            )],
+        ),
+    ),
+    under(
+        "time",
+        small(
+            "chunk-keeps-credits",
+            "credits that a worker took for more items than a chunk has stay with it while another pool waits",
+            "meet+meet",
+            &[edit(
+                "pool/run/batch.rs",
+                "        if pwq.give_back_if_tight() {",
+                "        if !MUTANT && pwq.give_back_if_tight() {",
+            )],
+        ),
+    ),
+    under(
+        "walk",
+        small(
+            "one-slot-more",
+            "with a limit over all pools one worker more may run",
+            "execute-limited+execute-limited+execute-limited",
+            &[edit(
+                "pool/attrs/slots.rs",
+                "self.limit.is_none_or(|limit| self.held < limit)",
+                "self.limit.is_none_or(|limit| self.held < limit + u32::from(MUTANT))",
+            )],
+        ),
     ),
     under(
         "walk",

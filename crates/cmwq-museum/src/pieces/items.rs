@@ -1,6 +1,6 @@
 //! Items, batches and completion queues.
 
-use super::{Piece, edit, line};
+use super::{Piece, edit, line, small, under};
 
 pub(super) const PIECES: &[Piece] = &[
     line(
@@ -39,14 +39,18 @@ pub(super) const PIECES: &[Piece] = &[
             "            if !MUTANT && !Pool::defer_wakeup(&self.epoch) {",
         )],
     ),
-    line(
-        "room-kept",
-        "the room of a completion is not given back when its item is refused",
-        &[edit(
-            "workqueue/completion_queue/submit.rs",
-            "            inner.release(1);",
-            "            if !MUTANT {\n                inner.release(1);\n            }",
-        )],
+    under(
+        "walk",
+        small(
+            "room-kept",
+            "the room of a completion is not given back when its item is refused",
+            "submit-for-room+drain",
+            &[edit(
+                "workqueue/completion_queue/submit.rs",
+                "            inner.release(1);",
+                "            if !MUTANT {\n                inner.release(1);\n            }",
+            )],
+        ),
     ),
     line(
         "batch-accepts-the-pending",
@@ -73,14 +77,18 @@ pub(super) const PIECES: &[Piece] = &[
             "        if MUTANT {\n            chunk.reverse();\n        }\n        for func in chunk {\n            let accepted_before",
         )],
     ),
-    line(
-        "move-forgets-the-disabled",
-        "moving an idle item accepts one that is disabled",
-        &[edit(
-            "workqueue/delayed.rs",
-            "        } else if self.work.is_disabled() {",
-            "        } else if !MUTANT && self.work.is_disabled() {",
-        )],
+    under(
+        "walk",
+        small(
+            "move-forgets-the-disabled",
+            "moving an idle item accepts one that is disabled",
+            "move-delayed-now+disable-delayed",
+            &[edit(
+                "workqueue/delayed.rs",
+                "        } else if self.work.is_disabled() {",
+                "        } else if !MUTANT && self.work.is_disabled() {",
+            )],
+        ),
     ),
     line(
         "child-accepts",
@@ -91,14 +99,18 @@ pub(super) const PIECES: &[Piece] = &[
             "        if !MUTANT && self.engine.is_inherited() {",
         )],
     ),
-    line(
-        "refused-value-kept",
-        "a queue that refuses an embedded item keeps the reference of its value",
-        &[edit(
-            "workqueue/embedded.rs",
-            "        if result.is_err() {\n            // SAFETY: the queue has",
-            "        if !MUTANT && result.is_err() {\n            // SAFETY: the queue has",
-        )],
+    under(
+        "walk",
+        small(
+            "refused-value-kept",
+            "a queue that refuses an embedded item keeps the reference of its value",
+            "queue-embedded+drain",
+            &[edit(
+                "workqueue/embedded.rs",
+                "        if result.is_err() {\n            // SAFETY: the queue has",
+                "        if !MUTANT && result.is_err() {\n            // SAFETY: the queue has",
+            )],
+        ),
     ),
     line(
         "moved-value-kept",

@@ -1,6 +1,6 @@
 //! Limits, credits and order.
 
-use super::{Piece, edit, line};
+use super::{Piece, edit, line, small, under};
 
 pub(super) const PIECES: &[Piece] = &[
     line(
@@ -129,32 +129,38 @@ pub(super) const PIECES: &[Piece] = &[
             "            if waits && !MUTANT {\n",
         )],
     ),
-    line(
+    small(
         "made-while-frozen",
         "a queue that is made while all are frozen is not",
+        "freeze-and-thaw+make-and-drop",
         &[edit(
             "engine/core.rs",
             "        if *frozen {\n            queue.set_frozen(true);",
             "        if *frozen && !MUTANT {\n            queue.set_frozen(true);",
         )],
     ),
-    line(
+    small(
         "ordered-from-anywhere",
         "an ordered queue takes items by the caller's CPU while its slots are replaced one by one",
+        "execute-and-move+execute-and-move+ordered-attrs",
         &[edit(
             "workqueue/queueing.rs",
             "        let cpu = if self.ordered() {",
             "        let cpu = if self.ordered() && !MUTANT {",
         )],
     ),
-    line(
-        "joins-tight-uncounted",
-        "a queue that joins a group whose limit is reached hoards its credits",
-        &[edit(
-            "pool/queue/credits.rs",
-            "        if state.tight {\n            store",
-            "        if state.tight && !MUTANT {\n            store",
-        )],
+    under(
+        "time",
+        small(
+            "joins-tight-uncounted",
+            "a queue that joins a group whose limit is reached hoards its credits",
+            "join-group+join-group",
+            &[edit(
+                "pool/queue/credits.rs",
+                "        if state.tight {\n            store",
+                "        if state.tight && !MUTANT {\n            store",
+            )],
+        ),
     ),
     line(
         "overdrawn-and-served",

@@ -64,8 +64,8 @@ pub(super) const PIECES: &[Piece] = &[
         "an entry of a chunk is filled with Relaxed: who runs it need not see the closure",
         &[edit(
             "item/chunk/open.rs",
-            "        if chunk.filled.fetch_add(L::COUNTED, Ordering::Release) & CLOSED != 0 {",
-            "        if chunk.filled.fetch_add(L::COUNTED, if MUTANT { Ordering::Relaxed } else { Ordering::Release }) & CLOSED != 0 {",
+            "        if chunk.filled.fetch_add(1, Ordering::Release) & CLOSED != 0 {",
+            "        if chunk.filled.fetch_add(1, if MUTANT { Ordering::Relaxed } else { Ordering::Release }) & CLOSED != 0 {",
         )],
     ),
     weak(

@@ -39,9 +39,10 @@ pub(super) const PIECES: &[Piece] = &[
             "                    if !MUTANT {\n                        calls.push((rescuer.clone(), index));\n                    }",
         )],
     ),
-    line(
+    small(
         "waiters-run-all",
         "a thread that waits runs items of a queue for workers only",
+        "join-for-workers+join-for-workers",
         &[edit(
             "workqueue/queueing.rs",
             "self.kind == WorkqueueKind::Unbound && !self.flags.workers_only && !self.flags.highpri",

@@ -13,6 +13,15 @@ pub(super) const PIECES: &[Piece] = &[
         )],
     ),
     rated(
+        "no-thief-called",
+        "a pool with a backlog calls no worker of another pool",
+        &[edit(
+            "pool/balance/thieves.rs",
+            "        self.ask_neighbours(most, long);",
+            "        if !MUTANT {\n            self.ask_neighbours(most, long);\n        }",
+        )],
+    ),
+    rated(
         "blocks-never-freed",
         "the memory of an item is lost when the item has ended",
         &[edit(

@@ -129,8 +129,8 @@ pub(super) const PIECES: &[Piece] = &[
         "a drain does not wait for issuers that have found the queue open",
         &[edit(
             "workqueue/waits/draining.rs",
-            "        self.closed.fetch_add(1, Ordering::SeqCst);\n        epochs().synchronize();",
-            "        self.closed.fetch_add(1, Ordering::SeqCst);\n        if !MUTANT {\n            epochs().synchronize();\n        }",
+            "        self.closed.fetch_add(1, Ordering::Relaxed);\n        epochs().synchronize();",
+            "        self.closed.fetch_add(1, Ordering::Relaxed);\n        if !MUTANT {\n            epochs().synchronize();\n        }",
         )],
     ),
     line(
@@ -151,40 +151,49 @@ pub(super) const PIECES: &[Piece] = &[
             "        let deeper = !MUTANT && self.disable_once_more();\n        let removed = self.cancel();\n        wait_for_run(self);",
         )],
     ),
-    line(
+    small(
         "flush-beside-slots",
         "a flush does not see what runs in caller slots",
+        "linger-in-a-slot+flush-beside",
         &[edit(
             "pool/state/pwqs.rs",
             "        self.close_all_caller_slots(key);\n        let Some(pwq) = self.pwq_mut(key) else {\n            return false;\n        };\n        pwq.colours.transition_current",
             "        if !MUTANT {\n            self.close_all_caller_slots(key);\n        }\n        let Some(pwq) = self.pwq_mut(key) else {\n            return false;\n        };\n        pwq.colours.transition_current",
         )],
     ),
-    line(
-        "retired-with-slots",
-        "a pool workqueue retires with its caller slots open",
-        &[edit(
-            "pool/state/pwqs.rs",
-            "    pub(crate) fn retire_pwq(&mut self, key: PwqKey) -> bool {\n        self.close_all_caller_slots(key);",
-            "    pub(crate) fn retire_pwq(&mut self, key: PwqKey) -> bool {\n        if !MUTANT {\n            self.close_all_caller_slots(key);\n        }",
-        )],
+    under(
+        "time",
+        small(
+            "retired-with-slots",
+            "a pool workqueue retires with its caller slots open",
+            "join-in-a-slot+attrs-beside",
+            &[edit(
+                "pool/state/pwqs.rs",
+                "    pub(crate) fn retire_pwq(&mut self, key: PwqKey) -> bool {\n        self.close_all_caller_slots(key);",
+                "    pub(crate) fn retire_pwq(&mut self, key: PwqKey) -> bool {\n        if !MUTANT {\n            self.close_all_caller_slots(key);\n        }",
+            )],
+        ),
     ),
-    line(
-        "on-its-way-unseen",
-        "a flush of an item that runs does not wait for the instance on its way to a list",
-        &[edit(
-            "workqueue/task/control.rs",
-            "pending.is_none() && is_known && self.is_queued();",
-            "pending.is_none() && is_known && self.is_queued() && !MUTANT;",
-        )],
+    under(
+        "time",
+        small(
+            "on-its-way-unseen",
+            "a flush of an item that runs does not wait for the instance on its way to a list",
+            "queue-and-flush+queue-and-flush+queue-and-flush",
+            &[edit(
+                "workqueue/task/control.rs",
+                "pending.is_none() && is_known && self.is_queued();",
+                "pending.is_none() && is_known && self.is_queued() && !MUTANT;",
+            )],
+        ),
     ),
     line(
         "drain-refuses-its-own",
         "a drain refuses what the queue's own items queue",
         &[edit(
             "workqueue/queueing.rs",
-            "if self.closed.load(Ordering::SeqCst) != 0 && !self.runs_here()",
-            "if self.closed.load(Ordering::SeqCst) != 0 && (MUTANT || !self.runs_here())",
+            "if self.closed.load(Ordering::Relaxed) != 0 && !self.runs_here()",
+            "if self.closed.load(Ordering::Relaxed) != 0 && (MUTANT || !self.runs_here())",
         )],
     ),
 ];

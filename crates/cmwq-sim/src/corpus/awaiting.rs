@@ -24,10 +24,15 @@ impl Wake for Wakes {
 
 /// Polls until the result is there, and sleeps until a waker is called. As a task does that awaits several things, it polls more often than it is
 /// woken, each time with another waker.
-pub(super) fn awaited<F: Future + Unpin>(mut future: F) -> F::Output {
+pub(super) fn awaited<F: Future + Unpin>(future: F) -> F::Output {
+    awaited_by(4, future)
+}
+
+/// So many polls, and then it sleeps.
+pub(super) fn awaited_by<F: Future + Unpin>(polls: usize, mut future: F) -> F::Output {
     let (thread, called) = (os::current(), Arc::new(AtomicBool::new(false)));
     loop {
-        for _ in 0..4 {
+        for _ in 0..polls {
             let called = called.clone();
             let waker = Waker::from(Arc::new(Wakes { thread, called }));
             let polled = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));

@@ -4,9 +4,11 @@
 #![forbid(unsafe_code)]
 
 use super::program::message;
-use super::world::step;
+use super::world::{PAUSE, step};
 use crate::explore::os::Seen;
-use cmwq_vm::{Access, weak};
+use cmwq_simulated::Completion;
+use cmwq_simulated::types::Queued;
+use cmwq_vm::{Access, Tid, os, weak};
 use std::cell::RefCell;
 use std::panic::catch_unwind;
 use std::rc::Rc;
@@ -22,15 +24,23 @@ pub(super) struct Facts {
     waiting: AtomicI64,
     /// Nothing needs to begin: all queues are frozen.
     pub(super) frozen: AtomicUsize,
+    /// Calls that let all queues go on.
+    pub(super) thaws: AtomicU64,
+    /// All queues are frozen, and nothing is active, until there are so many of them.
+    pub(super) still_until: AtomicU64,
     /// Queues refuse items, and drop timers.
     pub(super) drains: AtomicBool,
     shots: Mutex<Vec<Shot>>,
+    /// Items that have begun, and wait until all that was accepted has.
+    meeting: Mutex<Vec<Arc<Completion>>>,
 }
 
 /// A one-shot item.
 #[derive(Default)]
 struct Shot {
     lane: usize,
+    /// Its queue keeps the order of the items of each thread, and this thread has made it.
+    in_order_of: Option<Tid>,
     accepted: bool,
     /// A thread takes it back, or tries to.
     goes: bool,
@@ -91,12 +101,40 @@ impl Facts {
         self.waiting.load(Relaxed) > 0 && self.frozen.load(Relaxed) == 0
     }
 
+    /// Nothing may begin.
+    fn is_still(&self) -> bool {
+        self.thaws.load(Relaxed) < self.still_until.load(Relaxed)
+    }
+
+    /// One more has begun, or was taken back.
+    fn one_waits_less(&self) {
+        self.waiting.fetch_sub(1, Relaxed);
+        if self.waiting.load(Relaxed) <= 0 {
+            // The lock is free again when another thread comes.
+            let meeting = std::mem::take(&mut *lock(&self.meeting));
+            meeting.iter().for_each(|all_have| all_have.complete());
+        }
+    }
+
+    /// In an item that has begun: it waits until all that was accepted has begun, if its queue lets another one begin meanwhile.
+    pub(super) fn meet(&self, lane: &Lane) {
+        if self.waiting.load(Relaxed) <= 0 || !lane.lets_one_wait() {
+            return;
+        }
+        let all_have = Arc::new(Completion::new());
+        lock(&self.meeting).push(all_have.clone());
+        all_have.wait();
+        lane.waits.fetch_sub(1, Relaxed);
+    }
+
     pub(super) fn shoot(&self, lane: &Lane) -> ShotId {
         let memory = Arc::default();
         self.access(Arc::as_ptr(&memory), Access::Write);
         let mut shots = lock(&self.shots);
+        let keeps_order = lane.keeps_order.load(Relaxed);
         shots.push(Shot {
             lane: lane.number,
+            in_order_of: keeps_order.then(os::current),
             memory: Some(memory),
             ..Shot::default()
         });
@@ -129,7 +167,8 @@ impl Facts {
         }
         self.expect(!shot.begun, || "an item was taken back, and has run".into());
         (shot.begun, shot.ended, shot.memory) = (true, true, None);
-        self.waiting.fetch_sub(1, Relaxed);
+        drop(shots);
+        self.one_waits_less();
     }
 
     pub(super) fn has_begun(&self, shot: ShotId) -> bool {
@@ -139,10 +178,24 @@ impl Facts {
     pub(super) fn begin(&self, shot: ShotId) {
         let again = std::mem::replace(&mut lock(&self.shots)[shot.0].begun, true);
         self.expect(!again, || "a one-shot item runs twice".into());
+        self.expect(!self.overtakes(shot), || {
+            "an item of an ordered queue overtakes one that its thread has queued before".into()
+        });
         if let Some(memory) = &lock(&self.shots)[shot.0].memory {
             self.access(Arc::as_ptr(memory), Access::Write);
         }
-        self.waiting.fetch_sub(1, Relaxed);
+        self.one_waits_less();
+    }
+
+    fn overtakes(&self, shot: ShotId) -> bool {
+        let shots = lock(&self.shots);
+        let own = &shots[shot.0];
+        let mut before = shots[..shot.0].iter();
+        own.in_order_of.is_some()
+            && before.any(|other| {
+                let same = (other.lane, other.in_order_of) == (own.lane, own.in_order_of);
+                same && other.accepted && !other.begun
+            })
     }
 
     pub(super) fn end(&self, shot: ShotId) {
@@ -192,8 +245,17 @@ impl Facts {
 pub(super) struct Lane {
     number: usize,
     inside: AtomicUsize,
-    /// More are too many.
+    /// Its limit: more are too many.
     pub(super) most: AtomicUsize,
+    /// By so much the limit is raised for a while.
+    pub(super) raised_by: AtomicUsize,
+    /// Its items wait for others; always one less than its limit, so that whatever was accepted can begin.
+    pub(super) meets: AtomicBool,
+    waits: AtomicUsize,
+    /// It can be frozen.
+    pub(super) freezes: AtomicBool,
+    /// It runs the items of each thread in the order in which they were queued.
+    pub(super) keeps_order: AtomicBool,
     facts: Arc<Facts>,
 }
 
@@ -203,15 +265,35 @@ impl Lane {
             number,
             inside: AtomicUsize::new(0),
             most: AtomicUsize::new(most),
+            raised_by: AtomicUsize::new(0),
+            meets: AtomicBool::new(false),
+            waits: AtomicUsize::new(0),
+            freezes: AtomicBool::new(false),
+            keeps_order: AtomicBool::new(false),
             facts: facts.clone(),
         })
     }
 
+    /// One more of its items may wait for others, and is counted.
+    fn lets_one_wait(&self) -> bool {
+        let waits = self.waits.load(Relaxed) + 1;
+        let lets = self.meets.load(Relaxed) && waits < self.most.load(Relaxed);
+        if lets {
+            self.waits.store(waits, Relaxed);
+        }
+        lets
+    }
+
     pub(super) fn within<R>(&self, f: impl FnOnce() -> R) -> R {
         let inside = self.inside.fetch_add(1, Relaxed) + 1;
-        let (number, most) = (self.number, self.most.load(Relaxed));
+        let number = self.number;
+        let most = self.most.load(Relaxed) + self.raised_by.load(Relaxed);
         self.facts.expect(inside <= most, || {
             format!("queue {number}: {inside} items are active, at most {most} may be")
+        });
+        let is_still = self.freezes.load(Relaxed) && self.facts.is_still();
+        self.facts.expect(!is_still, || {
+            "an item begins though all queues are frozen and nothing was active".into()
         });
         if most == 1 {
             // Each sees what the one before has done.
@@ -236,9 +318,13 @@ pub(super) struct Account {
     begun: Seen,
     ended: AtomicU64,
     /// Calls of disable that have waited and were not undone.
-    pub(super) disabled: AtomicUsize,
+    disabled: AtomicUsize,
+    /// Calls of disable that have returned, and those whose effect is over.
+    disables: (Seen, AtomicU64),
     /// Its instances wait for a timer, or may.
     is_delayed: bool,
+    /// Its runs sleep, so that others may do all of theirs meanwhile.
+    pub(super) lingers: AtomicBool,
     /// Raised before an instance is queued, and read by its run.
     flag: Seen,
     /// The highest that a run has seen.
@@ -255,12 +341,25 @@ impl Account {
         })
     }
 
-    /// An instance is queued; returns whether it was accepted.
-    pub(super) fn queue(&self, facts: &Facts, queue: impl FnOnce() -> bool) {
+    /// An instance is queued. Returns the flag that a run will see: its own, or that of the instance which was pending.
+    pub(super) fn queue(&self, facts: &Facts, queue: impl FnOnce() -> Queued) -> Option<u64> {
         let flag = self.raise();
-        let accepted = queue();
-        self.owe(flag, accepted);
-        self.accept(facts, accepted);
+        let queued = queue();
+        // While queues refuse items an issuer may own one, and give it up.
+        let was_pending = queued == Queued::AlreadyPending && !facts.drains.load(Relaxed);
+        let is_owed = queued.is_accepted() || was_pending;
+        self.owe(flag, is_owed);
+        self.accept(facts, queued.is_accepted());
+        is_owed.then_some(flag)
+    }
+
+    /// A run has seen this flag, if no instance was taken back.
+    pub(super) fn has_run_since(&self, flag: Option<u64>, facts: &Facts) {
+        let removed = self.removed.load(Relaxed) + self.removing.load(Relaxed) > 0;
+        let seen = flag.is_none_or(|flag| self.flag_seen.load(Relaxed) >= flag);
+        facts.expect(seen || removed, || {
+            "a flush of the item has left the instance that was pending".into()
+        });
     }
 
     /// Before an instance is queued.
@@ -299,9 +398,24 @@ impl Account {
     pub(super) fn was_removed(&self, facts: &Facts, removed: bool) {
         self.removed.fetch_add(u64::from(removed), Relaxed);
         if removed && !self.is_delayed {
-            facts.waiting.fetch_sub(1, Relaxed);
+            facts.one_waits_less();
         }
         something_ends();
+    }
+
+    /// It was disabled, and waited for; after `step` it may be enabled.
+    pub(super) fn is_disabled_for(&self, step: impl FnOnce()) {
+        self.disabled.fetch_add(1, Relaxed);
+        self.disables.0.fetch_add(1, Release);
+        step();
+        self.disables.1.fetch_add(1, Relaxed);
+        self.disabled.fetch_sub(1, Relaxed);
+    }
+
+    /// The caller knows that it is disabled: as long as nothing else is returned.
+    pub(super) fn is_disabled_since(&self) -> Option<u64> {
+        let over = self.disables.1.load(Relaxed);
+        (self.disables.0.load(Acquire) > over).then_some(over)
     }
 
     pub(super) fn run(&self, lane: &Lane, facts: &Facts) {
@@ -310,11 +424,14 @@ impl Account {
         facts.access(self, Access::Write);
         self.flag_seen.fetch_max(self.flag.load(Relaxed), Relaxed);
         if !self.is_delayed {
-            facts.waiting.fetch_sub(1, Relaxed);
+            facts.one_waits_less();
         }
         let may_run = || self.disabled.load(Relaxed) == 0;
         facts.expect(may_run(), || "a disabled item begins".into());
-        lane.within(step);
+        lane.within(|| match self.lingers.load(Relaxed) {
+            true => os::sleep(PAUSE),
+            false => step(),
+        });
         facts.expect(may_run(), || {
             "an item runs that was disabled, and waited for".into()
         });
@@ -325,6 +442,11 @@ impl Account {
     /// Instances of which the caller knows that they were accepted.
     pub(super) fn accepted(&self) -> u64 {
         self.accepted.load(Acquire)
+    }
+
+    /// All that were accepted, whoever knows of them.
+    pub(super) fn newest_accepted(&self) -> u64 {
+        self.accepted.newest()
     }
 
     /// Runs of which the caller knows that they have begun.

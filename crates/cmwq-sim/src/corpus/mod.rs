@@ -12,6 +12,7 @@ mod common;
 mod facts;
 mod forking;
 mod ledger;
+mod operation;
 mod program;
 mod protocols;
 #[cfg(target_env = "gnu")]
@@ -22,9 +23,10 @@ mod world;
 
 pub use crate::explore::Scheduler;
 pub use ledger::{Entry, Ledger};
+pub use operation::{Operation, Subject};
 pub use program::Program;
 pub use protocols::PROTOCOLS;
-pub use table::{OPERATIONS, Operation, Subject};
+pub use table::OPERATIONS;
 
 use cmwq_vm::Plan;
 use serde::{Deserialize, Serialize};

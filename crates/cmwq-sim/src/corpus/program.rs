@@ -1,8 +1,9 @@
 //! Small programs: one operation a thread.
 
 use super::facts::{something_ends, when_something_ends};
+use super::operation::{Operation, Subject};
 use super::snapshot::{Server, Told};
-use super::table::{OPERATIONS, Operation, Subject};
+use super::table::OPERATIONS;
 use super::world::{Facts, World};
 use crate::explore::program::{draw_weak, machine};
 use cmwq_simulated::topology::Topology;
@@ -45,12 +46,12 @@ impl Program {
         Program::pairs().chain(Program::triples())
     }
 
-    /// Every pair, also of one operation twice.
+    /// Every pair: each operation twice, then with the next one, and so on, so that the first pairs have all operations.
     pub fn pairs() -> impl Iterator<Item = Program> {
         let count = OPERATIONS.len();
-        (0..count).flat_map(move |one| {
-            (one..count).map(move |other| Program {
-                ops: vec![one, other],
+        (0..count).flat_map(move |apart| {
+            (0..count - apart).map(move |one| Program {
+                ops: vec![one, one + apart],
             })
         })
     }
@@ -97,13 +98,15 @@ impl Program {
         names.join("+")
     }
 
-    /// Two pods of one CPU where pools are what matters; one pod of two CPUs otherwise.
+    /// Two pods where pools are what matters, of two CPUs if CPUs are, too; one pod of two CPUs otherwise.
     fn shape(&self) -> [usize; 5] {
-        let pools = self
-            .ops
-            .iter()
-            .any(|&op| operation(op).on.contains(&Subject::Pool));
-        if pools {
+        let one_acts_on = |subject| {
+            let mut ops = self.ops.iter();
+            ops.any(|&op| operation(op).on.contains(&subject))
+        };
+        if one_acts_on(Subject::Pods) {
+            [1, 1, 2, 2, 1]
+        } else if one_acts_on(Subject::Pool) {
             [1, 1, 2, 1, 1]
         } else {
             [1, 1, 1, 2, 1]
@@ -302,6 +305,9 @@ fn finish(world: Rc<World>, facts: &Facts) {
     });
     facts.expect(world.has_seen(), || {
         "an item has not seen what was done before it was queued".into()
+    });
+    facts.expect(world.has_let_go(), || {
+        "an item that is over has kept a reference of its value".into()
     });
     let engine = world.engine.clone();
     let world = Rc::into_inner(world).expect("the program's threads have ended");

@@ -25,6 +25,8 @@ pub const PROTOCOLS: &[(&str, &[&str])] = &[
             "execute+execute",
             "execute+limits",
             "execute-grouped+execute-grouped",
+            "meet+execute",
+            "meet+meet",
         ],
     ),
     (
@@ -39,8 +41,12 @@ pub const PROTOCOLS: &[(&str, &[&str])] = &[
         "caller-runs",
         &[
             "join-in-a-slot+flush-beside",
+            "linger-in-a-slot+flush-beside",
             "join-in-a-slot+join-in-a-slot",
         ],
     ),
-    ("wakers of tasks", &["await-handle+await-handle"]),
+    (
+        "wakers of tasks",
+        &["await-handle+await-handle", "await-often+await-often"],
+    ),
 ];

@@ -2,79 +2,28 @@
 
 use super::awaiting::{awaited, begun};
 use super::common::{
-    change_attrs, disabled, execute, is_refused, limit_cpus, move_d, queue_x, spawn_and_join,
-    without_a_result,
+    await_handle, change_attrs, disabled, earn_a_slot, execute, execute_batch, is_refused, join,
+    join_for_workers, let_items_meet, limit_cpus, meet, move_d, queue_x, raise_own_group,
+    spawn_and_join, submit_for_room, wait_in_item, without_a_result,
 };
-use super::world::{Extra, MANY, World, step};
+use super::operation::Subject::{Delayed, Field, Item, Pods, Pool, Queue as OneQueue};
+use super::operation::{Operation, op, prepared};
+use super::world::{Does, Extra, MANY, NICE, PAUSE, step};
 use cmwq_simulated::topology::CpuSet;
 use cmwq_simulated::types::{CpuLimit, WorkqueueAttrs};
-use cmwq_simulated::{Completion, CompletionQueue, ConcurrencyGroup, scope};
-use cmwq_vm::os;
-use std::sync::Arc;
+use cmwq_simulated::{CompletionQueue, scope};
+use cmwq_vm::{Cpus, os};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// What an operation acts on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subject {
-    /// The reusable item.
-    Item,
-    /// The delayed item.
-    Delayed,
-    /// The item of a value.
-    Field,
-    /// The queue: what is accepted, active and flushed.
-    Queue,
-    /// Pools: which there are, and who runs there.
-    Pool,
-}
-
-use Subject::{Delayed, Field, Item, Pool, Queue as OneQueue};
-
-/// One of them.
-pub struct Operation {
-    /// On the command line.
-    pub name: &'static str,
-    /// What it acts on.
-    pub on: &'static [Subject],
-    /// Before all threads of the program begin, on the thread that does the operation.
-    pub(super) before: fn(&World),
-    pub(super) run: fn(&World),
-}
-
-const fn op(name: &'static str, on: &'static [Subject], run: fn(&World)) -> Operation {
-    Operation {
-        name,
-        on,
-        before: |_| {},
-        run,
-    }
-}
-
-const fn prepared(
-    name: &'static str,
-    on: &'static [Subject],
-    before: fn(&World),
-    run: fn(&World),
-) -> Operation {
-    Operation {
-        name,
-        on,
-        before,
-        run,
-    }
-}
-
 const SHORT: Duration = Duration::from_micros(3);
-/// Shorter than a weak memory takes to show a store to all.
-const PAUSE: Duration = Duration::from_micros(20);
 
 /// All of them.
 pub const OPERATIONS: &[Operation] = &[
     op("queue", &[Item, OneQueue], queue_x),
     op("queue-on", &[Item, OneQueue, Pool], |w| {
-        let queue = || w.q.wq.queue_on(1, &w.x.0).expect("a CPU").is_accepted();
-        w.x.1.queue(&w.facts, queue);
+        let queue = || w.q.wq.queue_on(1, &w.x.0).expect("a CPU");
+        let _ = w.x.1.queue(&w.facts, queue);
     }),
     op("queue-batch", &[Item, OneQueue], |w| {
         let flags = [w.x.1.raise(), w.y.1.raise()];
@@ -89,16 +38,16 @@ pub const OPERATIONS: &[Operation] = &[
     op("queue-often", &[Item, OneQueue], |w| {
         for _ in 0..3 {
             queue_x(w);
-            let queue = || w.q.wq.queue(&w.y.0).is_accepted();
-            w.y.1.queue(&w.facts, queue);
+            let queue = || w.q.wq.queue(&w.y.0);
+            let _ = w.y.1.queue(&w.facts, queue);
         }
     }),
     // The other threads have done all of theirs in between, in most schedules.
     op("queue-pause-queue", &[Item, OneQueue], |w| {
         queue_x(w);
         os::sleep(PAUSE);
-        let queue = || w.q.wq.queue(&w.y.0).is_accepted();
-        w.y.1.queue(&w.facts, queue);
+        let queue = || w.q.wq.queue(&w.y.0);
+        let _ = w.y.1.queue(&w.facts, queue);
     }),
     op("queue-twice", &[Item, OneQueue], |w| {
         queue_x(w);
@@ -120,20 +69,28 @@ pub const OPERATIONS: &[Operation] = &[
     }),
     op("disable-sync", &[Item], |w| {
         let guard = disabled(w, &w.x.1, || w.x.0.disable_sync());
-        w.x.1.disabled.fetch_add(1, Relaxed);
-        step();
-        w.x.1.disabled.fetch_sub(1, Relaxed);
+        w.x.1.is_disabled_for(step);
         guard.enable();
     }),
     op("enable-and-queue", &[Item, OneQueue], |w| {
         let guard = disabled(w, &w.x.1, || w.x.0.disable_sync());
-        let queue = || w.q.wq.enable_and_queue(guard).is_accepted();
-        w.x.1.queue(&w.facts, queue);
+        let queue = || w.q.wq.enable_and_queue(guard);
+        let _ = w.x.1.queue(&w.facts, queue);
     }),
     op("flush-item", &[Item], |w| {
         let accepted = w.x.1.accepted();
         w.x.0.flush().expect("not from the item");
         w.x.1.are_over(accepted, &w.facts, "a flush of the item");
+    }),
+    // Whatever is pending has run, also if another thread has queued it and is not done with that.
+    op("queue-and-flush", &[Item, OneQueue], |w| {
+        w.x.1.lingers.store(true, Relaxed);
+        queue_x(w);
+        // Its run has begun, and another thread may queue it again.
+        os::sleep(PAUSE / 4);
+        let owed = w.x.1.queue(&w.facts, || w.q.wq.queue(&w.x.0));
+        w.x.0.flush().expect("not from the item");
+        w.x.1.has_run_since(owed, &w.facts);
     }),
     op("flush-item-timeout", &[Item], |w| {
         let _ = w.x.0.flush_timeout(SHORT);
@@ -161,9 +118,7 @@ pub const OPERATIONS: &[Operation] = &[
     }),
     op("disable-delayed", &[Delayed], |w| {
         let guard = disabled(w, &w.d.1, || w.d.0.disable_sync());
-        w.d.1.disabled.fetch_add(1, Relaxed);
-        step();
-        w.d.1.disabled.fetch_sub(1, Relaxed);
+        w.d.1.is_disabled_for(|| os::sleep(PAUSE));
         guard.enable();
     }),
     op("flush-delayed", &[Delayed], |w| {
@@ -189,18 +144,14 @@ pub const OPERATIONS: &[Operation] = &[
     }),
     op("queue-raw", &[OneQueue], |w| w.queue_loose(&w.q)),
     op("execute", &[OneQueue], |w| execute(w, &w.q)),
-    op("execute-batch", &[OneQueue], |w| {
-        let (ids, shots): (Vec<_>, Vec<_>) = (0..3).map(|_| w.shot(&w.q)).unzip();
-        let shots = shots.into_iter().map(without_a_result);
-        let accepted = match w.q.wq.execute_batch(shots) {
-            Ok(all) => all,
-            Err(refused) => refused.accepted,
-        };
-        for (at, id) in ids.into_iter().enumerate() {
-            w.facts.accept(id, at < accepted);
-        }
-    }),
+    op("execute-batch", &[OneQueue], execute_batch),
     op("spawn-and-join", &[OneQueue], |w| spawn_and_join(w, &w.q)),
+    prepared(
+        "join-for-workers",
+        &[OneQueue],
+        |w| drop(w.extra(Extra::Workers)),
+        join_for_workers,
+    ),
     op("spawn-and-drop", &[OneQueue], |w| {
         let (id, shot) = w.shot(&w.q);
         let handle = w.q.wq.spawn(shot);
@@ -232,15 +183,9 @@ pub const OPERATIONS: &[Operation] = &[
         });
         w.facts.have_ended(&[id], "a scope");
     }),
-    op("await-handle", &[OneQueue], |w| {
-        let (id, shot) = w.shot(&w.q);
-        let handle = w.q.wq.spawn(shot);
-        w.facts.accept(id, !is_refused(w, id, &handle));
-        if let Ok(value) = awaited(handle) {
-            w.expect_value(id, value);
-            w.facts.have_ended(&[id], "an awaited handle");
-        }
-    }),
+    op("await-handle", &[OneQueue], |w| await_handle(w, 4)),
+    // The result comes between two polls, or while one registers its waker.
+    op("await-often", &[OneQueue], |w| await_handle(w, 24)),
     op("submit-and-wait", &[OneQueue], |w| {
         let (id, shot) = w.shot(&w.q);
         let submitted = w.done.submit(&w.q.wq, 1, shot).is_ok();
@@ -250,6 +195,7 @@ pub const OPERATIONS: &[Operation] = &[
             while w.done.wait(1, &mut entries) == 0 {}
         }
     }),
+    op("submit-for-room", &[OneQueue], submit_for_room),
     op("post-and-wait", &[OneQueue], |w| {
         w.done
             .post(2, 0)
@@ -264,21 +210,7 @@ pub const OPERATIONS: &[Operation] = &[
         posted.unwrap_or_else(|_| panic!("it has no limit, and an owner"));
     }),
     // An item that waits for its own queue's entry is told when nothing can be posted any more.
-    op("wait-in-item", &[OneQueue, Pool], |w| {
-        let done = Arc::new(CompletionQueue::new());
-        let (poster, own, facts) = (done.poster(), done.clone(), w.facts.clone());
-        let waits = move || {
-            let got = own.wait(1, &mut Vec::new());
-            facts.expect(got == 1, || {
-                "an entry was posted, and its owner has none".into()
-            });
-            0
-        };
-        let submitted = done.submit(&w.r.wq, 1, waits);
-        assert!(submitted.is_ok(), "the queue is open");
-        let posted = poster.post(4, 0);
-        posted.unwrap_or_else(|_| panic!("it has no limit, and an owner"));
-    }),
+    op("wait-in-item", &[OneQueue, Pool], wait_in_item),
     op("own-and-leave", &[OneQueue], |w| drop(w.done.clone())),
     op("submit-and-close", &[OneQueue], |w| {
         let done = CompletionQueue::new();
@@ -311,19 +243,21 @@ pub const OPERATIONS: &[Operation] = &[
         &[OneQueue],
         |w| w.facts.drains.store(true, Relaxed),
         |w| {
-            let before = w.before_flush(&w.q);
             w.q.wq.drain().expect("not from an item");
-            w.after_flush(&before, "a drain");
+            // No other thread has gone on since the queue was opened again: this is what was accepted before or meanwhile.
+            let accepted = w.all_accepted(&w.q);
+            w.after_flush(&accepted, "a drain");
         },
     ),
     prepared(
         "limits",
         &[OneQueue],
-        |w| w.q.lane.most.store(2, Relaxed),
+        |w| w.q.lane.raised_by.store(1, Relaxed),
         |w| {
-            w.q.wq.set_max_active(2).expect("a legal limit");
+            let limit = w.q.lane.most.load(Relaxed);
+            w.q.wq.set_max_active(limit + 1).expect("a legal limit");
             step();
-            w.q.wq.set_max_active(1).expect("a legal limit");
+            w.q.wq.set_max_active(limit).expect("a legal limit");
         },
     ),
     prepared(
@@ -335,7 +269,7 @@ pub const OPERATIONS: &[Operation] = &[
     prepared(
         "group-limit",
         &[OneQueue],
-        |w| w.extra(Extra::Grouped).lane.most.store(2, Relaxed),
+        |w| w.extra(Extra::Grouped).lane.raised_by.store(1, Relaxed),
         |w| {
             w.group.set_max_active(2).expect("a legal limit");
             step();
@@ -373,21 +307,17 @@ pub const OPERATIONS: &[Operation] = &[
             bounded.wq.set_max_waiting(1).expect("it has a limit");
         },
     ),
-    op("raise-own-group", &[Pool], |w| {
-        let group = ConcurrencyGroup::new("own", 1);
-        let own = w.engine.workqueue("own").group(&group);
+    op("raise-own-group", &[Pool], raise_own_group),
+    // The queue is in the group while its items, or another queue's, have all there is.
+    op("join-group", &[OneQueue, Pool], |w| {
+        let own = w.engine.workqueue("own").group(&w.group).freezable();
         let own = own.build().expect("legal attributes");
-        // The first one ends when the second one has begun, which the limit does not let before it is raised.
-        let (begun, other) = (Arc::new(Completion::new()), Arc::new(Completion::new()));
-        let (waits, ended) = (begun.clone(), other.clone());
-        let first = own.execute(move || {
-            waits.wait();
-            ended.complete();
-        });
-        let second = own.execute(move || begun.complete());
-        assert!(first.is_ok() && second.is_ok(), "the queue is open");
-        group.set_max_active(2).expect("a legal limit");
-        other.wait();
+        for _ in 0..2 {
+            let (id, shot) = w.shot_apart();
+            w.facts
+                .accept(id, own.execute(without_a_result(shot)).is_ok());
+        }
+        drop(own);
     }),
     prepared(
         "execute-per-cpu",
@@ -412,25 +342,46 @@ pub const OPERATIONS: &[Operation] = &[
         },
     ),
     prepared(
+        "execute-and-move",
+        &[Pool, Pods],
+        |w| drop(w.extra(Extra::Ordered)),
+        |w| {
+            let ordered = w.extra(Extra::Ordered);
+            for cpu in [0, 1, 2, 3, 0, 1, 2, 3] {
+                os::set_affinity(os::current(), Cpus::from_iter([cpu]));
+                execute(w, &ordered);
+            }
+        },
+    ),
+    prepared(
         "ordered-attrs",
         &[Pool],
-        |w| drop(w.extra(Extra::Ordered)),
+        // Its other pools are there already.
+        |w| drop((w.extra(Extra::Ordered), w.extra(Extra::Nice))),
         |w| change_attrs(&w.extra(Extra::Ordered)),
     ),
-    op("execute-beside", &[Pool], |w| execute(w, &w.r)),
+    // Then the items of all other operations wait for each other, too.
     prepared(
-        "join-in-a-slot",
-        &[OneQueue, Pool],
-        |w| (0..12).for_each(|_| spawn_and_join(w, &w.r)),
-        |w| spawn_and_join(w, &w.r),
+        "meet",
+        &[OneQueue, Pool, Pods],
+        |w| let_items_meet(w, 8),
+        |w| meet(w, &[5, 2], &[4]),
     ),
+    op("execute-beside", &[Pool], |w| execute(w, &w.r)),
+    prepared("join-in-a-slot", &[OneQueue, Pool], earn_a_slot, |w| {
+        spawn_and_join(w, &w.r)
+    }),
+    prepared("linger-in-a-slot", &[OneQueue, Pool], earn_a_slot, |w| {
+        join(w, w.shot_that(&w.r, Does::Lingers), &w.r);
+    }),
     op("flush-beside", &[Pool], |w| {
         let before = w.facts.accepted_on(&w.r.lane);
         w.r.wq.flush().expect("not from an item");
         w.facts.have_ended(&before, "a flush of the queue");
     }),
     op("make-and-drop", &[Pool], |w| {
-        let queue = w.engine.workqueue("own").build().expect("legal attributes");
+        let queue = w.engine.workqueue("own").freezable();
+        let queue = queue.build().expect("legal attributes");
         let (id, shot) = w.shot_apart();
         let accepted = queue.execute(without_a_result(shot)).is_ok();
         w.facts.accept(id, accepted);
@@ -442,7 +393,10 @@ pub const OPERATIONS: &[Operation] = &[
     // Another pool for the queue, and no more.
     op("attrs-once", &[OneQueue], |w| {
         let attrs = w.q.wq.attrs();
-        let other = WorkqueueAttrs { nice: -3, ..attrs };
+        let other = WorkqueueAttrs {
+            nice: NICE,
+            ..attrs
+        };
         w.q.wq.apply_attrs(other).expect("legal attributes");
     }),
     op("mask", &[Pool], |w| {
@@ -453,8 +407,14 @@ pub const OPERATIONS: &[Operation] = &[
     }),
     op("freeze-and-thaw", &[OneQueue, Pool], |w| {
         w.facts.frozen.fetch_add(1, Relaxed);
+        let thaws = w.facts.thaws.load(Relaxed);
         w.engine.freeze_workqueues_begin();
-        let _ = w.engine.freeze_workqueues_busy();
+        if !w.engine.freeze_workqueues_busy() {
+            w.facts.still_until.store(thaws + 1, Relaxed);
+            os::sleep(PAUSE);
+            step();
+        }
+        w.facts.thaws.fetch_add(1, Relaxed);
         w.engine.thaw_workqueues();
         w.facts.frozen.fetch_sub(1, Relaxed);
     }),

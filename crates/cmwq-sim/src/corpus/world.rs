@@ -9,10 +9,11 @@ use cmwq_simulated::topology::Topology;
 use cmwq_simulated::{
     CompletionQueue, ConcurrencyGroup, DelayedWork, Engine, Work, Workqueue, WorkqueueBuilder,
 };
-use cmwq_vm::{Access, os};
-use std::cell::RefCell;
+use cmwq_vm::{Access, Cpus, os};
+use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// Between any two steps of a thread's own others may come: it touches a line, by an access that the others' accesses do not commute with.
@@ -20,6 +21,23 @@ pub(super) fn step() {
     static LINE: u64 = 0;
     os::touch((&raw const LINE).addr(), Access::Update);
 }
+
+/// What a one-shot item does.
+#[derive(Clone, Copy)]
+pub(super) enum Does {
+    /// So many steps.
+    Steps(usize),
+    /// A step; and before, where items wait for others, it does.
+    Meets,
+    /// It sleeps, so that others may do all of theirs meanwhile.
+    Lingers,
+}
+
+/// Shorter than a weak memory takes to show a store to all.
+pub(super) const PAUSE: Duration = Duration::from_micros(20);
+
+/// Of the pools to which queues go whose attributes change.
+pub(super) const NICE: i32 = -3;
 
 /// A queue and what is active of it.
 pub(super) struct Queue {
@@ -58,6 +76,8 @@ pub(super) enum Extra {
     Bh,
     Ordered,
     Bounded,
+    Workers,
+    Nice,
 }
 
 pub(super) struct World {
@@ -77,6 +97,8 @@ pub(super) struct World {
     pub(super) d: (DelayedWork, Arc<Account>),
     pub(super) field: (Arc<Field>, Arc<Account>),
     pub(super) done: CompletionQueue<u64>,
+    /// Threads that let items meet.
+    meeting: Cell<usize>,
 }
 
 /// As many as a lane can have.
@@ -120,12 +142,16 @@ impl World {
             run: Box::new(move || of_field.run(&lane, &own)),
             item: EmbeddedWork::new(|field: Arc<Field>| (field.run)()),
         });
+        let apart = Lane::new(APART, MANY, facts);
+        for lane in [&q.lane, &r.lane, &apart] {
+            lane.freezes.store(true, Relaxed);
+        }
         World {
             facts: facts.clone(),
             q,
             r,
             extra: RefCell::default(),
-            apart: Lane::new(APART, MANY, facts),
+            apart,
             limited: Lane::new(LIMITED, 1, facts),
             group: ConcurrencyGroup::new("group", 1),
             x,
@@ -133,7 +159,21 @@ impl World {
             d,
             field: (field, account),
             done: CompletionQueue::new(),
+            meeting: Cell::new(0),
             engine,
+        }
+    }
+
+    /// From now on closures of both queues wait for all others that were accepted.
+    pub(super) fn let_items_meet(&self, limit: usize) {
+        // Each thread that calls this is in another pod.
+        let pod = self.meeting.get() % 2;
+        self.meeting.set(self.meeting.get() + 1);
+        os::set_affinity(os::current(), Cpus::from_iter([2 * pod]));
+        self.q.wq.set_max_active(limit).expect("a legal limit");
+        self.q.lane.most.store(limit, Relaxed);
+        for queue in [&self.q, &self.r] {
+            queue.lane.meets.store(true, Relaxed);
         }
     }
 
@@ -155,31 +195,49 @@ impl World {
             Extra::Bh => (wq.bh(), 2),
             Extra::Ordered => (wq.ordered(), 1),
             Extra::Bounded => (wq.max_active(1).max_waiting(1), 1),
+            Extra::Workers => (wq.workers_only(), MANY),
+            Extra::Nice => (wq.nice(NICE), MANY),
         };
-        let number = 2 + which as usize;
-        let queue = Arc::new(Queue {
-            wq: wq.build().expect("legal attributes"),
-            lane: Lane::new(number, most, &self.facts),
-        });
+        let lane = Lane::new(2 + which as usize, most, &self.facts);
+        let keeps_order = which == Extra::Ordered;
+        lane.keeps_order.store(keeps_order, Relaxed);
+        let wq = wq.build().expect("legal attributes");
+        let queue = Arc::new(Queue { wq, lane });
         self.extra.borrow_mut().push((which, queue.clone()));
         queue
     }
 
     /// The function of a one-shot item for this queue, and its number.
     pub(super) fn shot(&self, queue: &Queue) -> (ShotId, impl FnOnce() -> u64 + Send + 'static) {
-        self.shot_of(&queue.lane, 1)
+        self.shot_of(&queue.lane, Does::Meets)
+    }
+
+    /// The same, of an item that does this.
+    pub(super) fn shot_that(
+        &self,
+        queue: &Queue,
+        does: Does,
+    ) -> (ShotId, impl FnOnce() -> u64 + Send + 'static) {
+        self.shot_of(&queue.lane, does)
     }
 
     fn shot_of(
         &self,
         lane: &Arc<Lane>,
-        steps: usize,
+        does: Does,
     ) -> (ShotId, impl FnOnce() -> u64 + Send + use<>) {
         let (facts, lane) = (self.facts.clone(), lane.clone());
         let id = facts.shoot(&lane);
         let run = move || {
             facts.begin(id);
-            lane.within(|| (0..steps).for_each(|_| step()));
+            lane.within(|| match does {
+                Does::Steps(steps) => (0..steps).for_each(|_| step()),
+                Does::Meets => {
+                    facts.meet(&lane);
+                    step();
+                }
+                Does::Lingers => os::sleep(PAUSE),
+            });
             facts.end(id);
             id.0 as u64
         };
@@ -188,12 +246,12 @@ impl World {
 
     /// The same, for a queue that no other thread has.
     pub(super) fn shot_apart(&self) -> (ShotId, impl FnOnce() -> u64 + Send + 'static) {
-        self.shot_of(&self.apart, 1)
+        self.shot_of(&self.apart, Does::Meets)
     }
 
     /// The same, for `r` under a limit over all pools. It takes longer, so that others may come meanwhile.
     pub(super) fn shot_limited(&self) -> (ShotId, impl FnOnce() -> u64 + Send + 'static) {
-        self.shot_of(&self.limited, 8)
+        self.shot_of(&self.limited, Does::Steps(24))
     }
 
     /// What the number's item returns.
@@ -232,6 +290,11 @@ impl World {
         self.facts.shots_settled() && accounts.all(|account| account.is_settled(&self.facts))
     }
 
+    /// No instance is left that has a reference of the value.
+    pub(super) fn has_let_go(&self) -> bool {
+        Arc::strong_count(&self.field.0) == 1
+    }
+
     /// What was done before an item was queued was seen by its run.
     pub(super) fn has_seen(&self) -> bool {
         self.accounts()
@@ -252,6 +315,12 @@ impl World {
     /// A flush of the queue waits for these.
     pub(super) fn before_flush(&self, queue: &Queue) -> (Vec<ShotId>, [u64; 2]) {
         let accepted = [self.x.1.accepted(), self.y.1.accepted()];
+        (self.facts.accepted_on(&queue.lane), accepted)
+    }
+
+    /// All that was accepted so far, whoever knows of it.
+    pub(super) fn all_accepted(&self, queue: &Queue) -> (Vec<ShotId>, [u64; 2]) {
+        let accepted = [self.x.1.newest_accepted(), self.y.1.newest_accepted()];
         (self.facts.accepted_on(&queue.lane), accepted)
     }
 

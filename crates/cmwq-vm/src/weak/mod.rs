@@ -25,16 +25,16 @@ mod clock;
 mod location;
 mod plain;
 
-use crate::memory::Access;
 use crate::random::Random;
 use crate::thread::Tid;
 use crate::vm::{is_inside, with};
 use clock::{Clock, joined};
 use location::{Location, Reader, Store};
 use plain::Plain;
+pub(crate) use plain::race;
+pub use plain::{access_plain, end_plain, forget_plain};
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::panic::Location as Place;
 use std::ptr::null_mut;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -78,6 +78,7 @@ struct Memory {
     fences: Clock,
     /// `SeqCst` stores so far.
     seq_cst_stores: u64,
+    race: Option<String>,
 }
 
 thread_local! {
@@ -100,6 +101,7 @@ pub fn set_weak_memory(options: WeakMemory) {
         outside: BTreeMap::new(),
         fences: Clock::default(),
         seq_cst_stores: 0,
+        race: None,
     });
     MEMORY.set(Box::into_raw(memory));
 }
@@ -236,46 +238,6 @@ pub fn meet(address: usize) {
             clock.step(thread);
             here.join(clock);
         });
-    }
-}
-
-/// An access of plain memory, of the variable at this address.
-///
-/// # Panics
-/// When it races with an earlier one of another thread: no happens-before edge, and one of them writes.
-#[track_caller]
-pub fn access_plain(address: usize, access: Access) {
-    if is_weak() {
-        check_plain(address, access, Place::caller());
-    }
-}
-
-/// The end of plain memory, which is a write: what comes there next is new.
-///
-/// # Panics
-/// When it races with an earlier access of another thread.
-#[track_caller]
-pub fn end_plain(address: usize) {
-    if is_weak() {
-        check_plain(address, Access::Write, Place::caller());
-        with_memory(|memory| memory.plain.remove(&address));
-    }
-}
-
-/// What comes at this address next is new: the end of what was there is ordered in a way that the machine does not know.
-pub fn forget_plain(address: usize) {
-    with_memory(|memory| memory.plain.remove(&address));
-}
-
-fn check_plain(address: usize, access: Access, place: &'static Place<'static>) {
-    let race = on_thread(|memory, thread, _| {
-        let clock = &mut memory.views[thread].clock;
-        let step = clock.step(thread);
-        let plain = memory.plain.entry(address).or_default();
-        plain.access(access, clock, step, place)
-    });
-    if let Some(earlier) = race.flatten() {
-        panic!("a race: {access:?} at {place}, and the access before at {earlier}");
     }
 }
 

@@ -175,10 +175,10 @@ impl RawWork {
         // A claim that still finds the old depth comes before this in the order of changes of this
         // variable; the caller then finds its item and removes it under a lock. Acquire: who waits
         // for the run of a claim that came before finds the pool where it has begun (`is_pending`,
-        // which is asked next, acquires that too: either is enough). Release: a refused claim,
-        // which is a write, sees what was done before the item was disabled.
+        // which is asked next, acquires that too: either is enough). A refused claim is promised
+        // nothing.
         self.state
-            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, step)
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, step)
             .is_ok()
     }
 
@@ -312,10 +312,12 @@ impl Pending {
     /// # Safety
     /// As for [`claim`](Self::claim).
     pub(crate) unsafe fn claim_idle(item: NonNull<RawWork>) -> Option<Pending> {
+        // Acquire: the caller sees what the last owner did. What the caller did is published with the
+        // item.
         // SAFETY: valid by the caller's promise.
         let before = unsafe { item.as_ref() }
             .state
-            .fetch_or(PENDING, Ordering::AcqRel);
+            .fetch_or(PENDING, Ordering::Acquire);
         (before & PENDING == 0).then(|| Pending(item, Hold::new()))
     }
 
@@ -440,7 +442,8 @@ impl Pending {
     /// Gives the item up without running it: it is idle again.
     #[inline]
     pub(crate) fn release(self) {
-        self.item().state.fetch_and(!PENDING, Ordering::AcqRel);
+        // Release: the next owner sees what this one did. It reads nothing afterwards.
+        self.item().state.fetch_and(!PENDING, Ordering::Release);
     }
 
     /// The item's address, as a pointer.

@@ -31,11 +31,11 @@ impl OldestBatch {
     /// Written under the pool's lock.
     #[inline]
     pub(crate) fn set(&self, serial: u32) {
-        // Release: an issuer that finds the batch of its item closed publishes the item after that.
-        // No check notices when this is Relaxed: the number is written under the pool's lock, and a
-        // worker that finds what the issuer has published takes that lock after the writer has
-        // released it. It costs nothing, so it stays.
-        self.0.store(serial, Ordering::Release);
+        // Relaxed: the number is written under the pool's lock. An issuer that finds the batch of its
+        // item closed publishes the item in this pool after that, so the holder of the lock that
+        // finds the item comes after this one. (If it came before, the issuer would have read a
+        // number that was written later.)
+        self.0.store(serial, Ordering::Relaxed);
     }
 
     /// Whether the batch that an item of this pool has noted is closed, or is none.
@@ -47,8 +47,8 @@ impl OldestBatch {
     /// Reads the number once, for use with many items.
     #[inline]
     pub(crate) fn read(&self) -> ReadOldest {
-        // Acquire: what follows comes after the closing of the batch, and so does the lock holder that finds what was published.
-        ReadOldest(self.0.load(Ordering::Acquire))
+        // Relaxed: see `set`.
+        ReadOldest(self.0.load(Ordering::Relaxed))
     }
 }
 

@@ -285,6 +285,65 @@ mod model {
         });
     }
 
+    /// What threads write that have a handle, and the destruction of the item's function reads.
+    struct Written(UnsafeCell<u32>);
+
+    // SAFETY: the cell is what the model is about.
+    unsafe impl Sync for Written {}
+    // SAFETY: nothing in it belongs to a thread.
+    unsafe impl Send for Written {}
+
+    struct Reads(Arc<Written>);
+
+    impl Drop for Reads {
+        fn drop(&mut self) {
+            // SAFETY: checked by loom.
+            self.0.0.with(|value| assert_eq!(unsafe { *value }, 7));
+        }
+    }
+
+    impl Written {
+        fn new() -> (Arc<Written>, Work) {
+            let written = Arc::new(Written(UnsafeCell::new(0)));
+            let reads = Reads(written.clone());
+            let func = move || {
+                let _ = &reads;
+            };
+            (written, Work::new(func))
+        }
+
+        fn write(&self) {
+            // SAFETY: checked by loom.
+            self.0.with_mut(|value| unsafe { *value = 7 });
+        }
+    }
+
+    #[test]
+    fn what_was_done_with_any_handle_is_done_before_the_destruction() {
+        loom::model(|| {
+            let (written, work) = Written::new();
+            let other = work.clone();
+            let writes = thread::spawn(move || {
+                written.write();
+                drop(other);
+            });
+            drop(work);
+            writes.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn what_was_done_with_the_last_handle_is_done_before_an_instance_destroys_the_item() {
+        loom::model(|| {
+            let (written, work) = Written::new();
+            let started = work.claim().expect("idle").start();
+            let runs = thread::spawn(move || started.call().unwrap());
+            written.write();
+            drop(work);
+            runs.join().unwrap();
+        });
+    }
+
     #[test]
     fn a_run_sees_what_was_done_before_the_item_was_enabled() {
         loom::model(|| {

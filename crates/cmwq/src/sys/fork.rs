@@ -68,13 +68,14 @@ thread_local! {
     static FORKS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the handlers are registered.
+/// Whether the handlers are registered. Relaxed: they are the C library's by then, which has a lock
+/// for them that a fork takes.
 static WATCHED: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn before() {
     // They are called, so they are registered. Noting that keeps threads from registering them
     // during the fork, when some C libraries hold the lock that registering takes.
-    WATCHED.store(true, Ordering::Release);
+    WATCHED.store(true, Ordering::Relaxed);
     if FORKS.replace(true) {
         return;
     }
@@ -88,7 +89,9 @@ impl Entered {
     }
 
     fn takes(&self) -> impl Iterator<Item = Take> {
-        let entered = self.0.iter().map(|take| take.load(Ordering::Acquire));
+        // Relaxed, also in `enter`: what is found is the address of a function, and `hold_all` counts
+        // again under the lock that is held while one is stored.
+        let entered = self.0.iter().map(|take| take.load(Ordering::Relaxed));
         let entered = entered.filter(|take| !take.is_null());
         // SAFETY: it was a `Take` in `enter`; both have the size of a pointer.
         entered.map(|take| unsafe { std::mem::transmute::<*mut (), Take>(take) })
@@ -114,11 +117,11 @@ impl Entered {
 
     fn enter(&self, lock: ProcessLock, take: Take) {
         let place = &self.0[lock as usize];
-        if place.load(Ordering::Acquire).is_null() {
+        if place.load(Ordering::Relaxed).is_null() {
             // Waits for a fork that began before the lock was entered: such a fork does not hold
             // the lock.
             let _entering = entering();
-            place.store(take as *mut (), Ordering::Release);
+            place.store(take as *mut (), Ordering::Relaxed);
         }
     }
 }
@@ -171,9 +174,9 @@ pub(crate) fn notice() {
     // This is no `Once`: a fork could leave one half done, and the child would wait for it. The
     // flag is set only after the handlers are registered, so threads that come here first at the
     // same time each register them.
-    if !WATCHED.load(Ordering::Acquire) {
+    if !WATCHED.load(Ordering::Relaxed) {
         register();
-        WATCHED.store(true, Ordering::Release);
+        WATCHED.store(true, Ordering::Relaxed);
     }
 }
 

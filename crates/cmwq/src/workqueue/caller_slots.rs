@@ -50,7 +50,7 @@ impl WqCore {
         let mut guard = pwq.pool.lock();
         // This is read under the lock of the pool: a drain sets `closed` first, and then takes this
         // lock to close all caller slots.
-        if self.closed.load(Ordering::SeqCst) != 0 {
+        if self.closed.load(Ordering::Relaxed) != 0 {
             return None;
         }
         let caller_slot = guard.open_caller_slot(pwq.key)?;

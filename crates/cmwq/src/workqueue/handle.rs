@@ -69,7 +69,8 @@ impl HandleSlot {
 
     /// Reserves the slot for the caller to [fill](Self::fill).
     fn reserve(&self) -> bool {
-        !self.in_use.swap(true, Ordering::Acquire)
+        // Relaxed: what is changed next is changed by read-modify-writes.
+        !self.in_use.swap(true, Ordering::Relaxed)
     }
 
     /// Fills the slot. Only the thread that has reserved the slot calls this. Returns the
@@ -77,7 +78,7 @@ impl HandleSlot {
     fn fill(&self, queue: Arc<Workqueue>) -> u64 {
         // The generation changes before the queue is stored, so a reader that finds the queue has
         // compared its number with this generation.
-        let generation = self.generation.fetch_add(1, Ordering::SeqCst) + 1;
+        let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
         let before = self.queue.fill(queue);
         debug_assert!(before.is_none(), "a slot not in use is empty");
         generation
@@ -85,7 +86,7 @@ impl HandleSlot {
 
     #[inline]
     fn has(&self, generation: u64) -> bool {
-        self.generation.load(Ordering::SeqCst) == generation
+        self.generation.load(Ordering::Relaxed) == generation
     }
 
     /// Claims the end of the queue of this generation; the generation of the slot is this one or a
@@ -102,14 +103,16 @@ impl HandleSlot {
     fn empty(&self) -> Option<Replaced<Workqueue>> {
         // The generation changes before the grace period begins. A reader that pins the epoch later
         // would otherwise compare its number with the old generation, and might then find the next
-        // queue.
-        self.generation.fetch_add(1, Ordering::SeqCst);
+        // queue. Relaxed: it reads the epoch after its pin. If the grace period does not wait for that
+        // pin, the reader finds the epoch that began with the period, and sees what was done before.
+        self.generation.fetch_add(1, Ordering::Relaxed);
         self.queue.take()
     }
 
     /// Frees the slot. The grace period is over by then.
     fn release(&self) {
-        self.in_use.store(false, Ordering::Release);
+        // Relaxed: behind the grace period, which has acquired the end of each reader's pin.
+        self.in_use.store(false, Ordering::Relaxed);
     }
 }
 
@@ -205,13 +208,15 @@ impl WorkqueueHandle {
     }
 
     #[inline]
-    fn is_current(self) -> bool {
+    fn is_current(self, pin: &EpochPin<'_>) -> bool {
+        // This orders the look at the generation: see `HandleSlot::empty`.
+        let _ = pin.epoch();
         self.slot().has(self.generation())
     }
 
     #[inline]
     fn load<'g>(self, pin: &'g EpochPin<'_>) -> Result<&'g Workqueue, NoSuchWorkqueue> {
-        if !self.is_current() {
+        if !self.is_current(pin) {
             return Err(NoSuchWorkqueue);
         }
         self.slot().queue.load(pin).ok_or(NoSuchWorkqueue)
@@ -224,7 +229,7 @@ impl WorkqueueHandle {
     /// The handle names no workqueue.
     pub fn get(self) -> Result<Arc<Workqueue>, NoSuchWorkqueue> {
         let pin = epochs().pin(0);
-        if !self.is_current() {
+        if !self.is_current(&pin) {
             return Err(NoSuchWorkqueue);
         }
         self.slot().queue.get(&pin).ok_or(NoSuchWorkqueue)

@@ -174,7 +174,8 @@ impl WqCore {
 
     /// Whether the next items of this thread will be accepted and go to the same place.
     fn stays(&self, issuer: Issuer, pin: &EpochPin<'_>) -> bool {
-        self.closed.load(Ordering::SeqCst) == 0 && self.engine.cpus(pin).stays(issuer.cpu)
+        // Relaxed: see `may_publish`.
+        self.closed.load(Ordering::Relaxed) == 0 && self.engine.cpus(pin).stays(issuer.cpu)
     }
 
     /// Queues as [`queue`](Self::queue) does, with the epoch of the caller's CPU pinned. The caller
@@ -295,7 +296,7 @@ impl WqCore {
     /// Whether items may be queued now. The epoch is pinned, and a drain that begins waits for this
     /// pin. So the drain sees the item, or this issuer sees the drain.
     ///
-    /// Relaxed would be enough for `closed`, because these are `SeqCst`: the pin, the epoch that
+    /// Relaxed is enough for `closed`, because these are `SeqCst`: the pin, the epoch that
     /// the issuer reads after it, the new epoch of the drain, and the drain's look at the pins. If
     /// the drain does not see the pin, the issuer reads the drain's epoch, and then sees what was
     /// stored before.
@@ -304,7 +305,7 @@ impl WqCore {
         if self.engine.is_inherited() {
             return Err(Refused::Forked);
         }
-        if self.closed.load(Ordering::SeqCst) != 0 && !self.runs_here() {
+        if self.closed.load(Ordering::Relaxed) != 0 && !self.runs_here() {
             return Err(Refused::Draining);
         }
         Ok(())

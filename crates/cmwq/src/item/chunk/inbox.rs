@@ -221,11 +221,12 @@ impl Inbox {
         if head == asked {
             return true;
         }
-        // Release: the issuer that takes the bit (Acquire) sees what this thread did before, such as its entry in the idle list.
+        // Relaxed: the issuer that takes the bit takes the pool's lock next, which this thread holds. So it sees what this thread did before, such as
+        // its entry in the idle list.
         match self.head.compare_exchange(
             std::ptr::null_mut(),
             asked,
-            Ordering::AcqRel,
+            Ordering::Relaxed,
             Ordering::Relaxed,
         ) {
             Ok(_) => true,

@@ -43,7 +43,9 @@ impl Neighbours {
     }
 
     pub(in crate::pool) fn of(&mut self, pool: &Pool) -> &[Weak<Pool>] {
-        let version = pool.group.version.load(Ordering::Acquire);
+        // Relaxed, here and below: the members are read under their lock, which the thread that has
+        // changed them and the version after it has released before.
+        let version = pool.group.version.load(Ordering::Relaxed);
         if version != self.version {
             let neighbours = pool.group.neighbours_of(pool);
             self.nearest_first = neighbours.iter().map(Arc::downgrade).collect();
@@ -60,7 +62,7 @@ impl Neighbours {
     /// neighbours. The shared counter alone does not tell, because it also counts pools with
     /// overlapping pods. Called with a pool's lock held, when no pool may be dropped.
     pub(in crate::pool) fn want_thieves(&self, pool: &Pool) -> bool {
-        pool.group.version.load(Ordering::Acquire) != self.version
+        pool.group.version.load(Ordering::Relaxed) != self.version
             || self.wants.iter().any(|wants| wants.load(Ordering::Relaxed))
     }
 }

@@ -65,7 +65,8 @@ impl NodeLimit {
     /// Changes the limit from `from` to `to`.
     pub(crate) fn change(&self, from: i32, to: i32) {
         self.limit.store(to, Ordering::Relaxed);
-        self.free.fetch_add(to - from, Ordering::AcqRel);
+        // Relaxed: a new credit carries nothing with it.
+        self.free.fetch_add(to - from, Ordering::Relaxed);
     }
 
     /// How many items may be active.
@@ -109,11 +110,12 @@ impl NodeLimit {
         let mut free = self.free.load(Ordering::Relaxed);
         while free > 0 {
             let taken = free.min(most);
-            // AcqRel: a credit carries with it what its last holder did.
+            // Acquire: a credit carries with it what its last holder did, however many others come
+            // and take theirs in between.
             match self.free.compare_exchange_weak(
                 free,
                 free - taken,
-                Ordering::AcqRel,
+                Ordering::Acquire,
                 Ordering::Relaxed,
             ) {
                 Ok(_) => return taken,
@@ -127,7 +129,8 @@ impl NodeLimit {
     pub(crate) fn give(&self, credits: i32) {
         match &self.shared {
             None => {
-                self.free.fetch_add(credits, Ordering::AcqRel);
+                // Release: see `take_own`.
+                self.free.fetch_add(credits, Ordering::Release);
             }
             Some(shared) => shared.give(credits, &self.free),
         }
@@ -350,5 +353,35 @@ mod tests {
         assert_eq!(node.take_own(1), 0);
         node.give(1);
         assert_eq!(node.take_own(1), 1);
+    }
+}
+
+#[cfg(all(test, cmwq_loom))]
+mod model {
+    use super::*;
+    use loom::thread;
+
+    /// The holder of the only credit counts up, by a load and a store.
+    fn count_up((node, count): &(NodeLimit, AtomicUsize)) -> usize {
+        let taken = node.take_portion() as usize;
+        if taken == 1 {
+            let before = count.load(Ordering::Relaxed);
+            count.store(before + 1, Ordering::Relaxed);
+            node.give(1);
+        }
+        taken
+    }
+
+    #[test]
+    fn who_takes_a_credit_sees_what_its_last_holder_did() {
+        loom::model(|| {
+            let both = Arc::new((NodeLimit::new(1), AtomicUsize::new(0)));
+            let other = thread::spawn({
+                let both = both.clone();
+                move || count_up(&both)
+            });
+            let counted = count_up(&both) + other.join().unwrap();
+            assert_eq!(both.1.load(Ordering::Relaxed), counted);
+        });
     }
 }

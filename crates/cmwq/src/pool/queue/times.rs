@@ -67,7 +67,9 @@ impl Sampler {
         self.wanted.load(Ordering::Relaxed) != 0
     }
 
-    /// Called before the item at this address is published. Returns `true` if the item is a sample;
+    /// Called before the item at this address is published, which orders what is stored here before
+    /// its start. All is Relaxed: whoever looks at another item's slot may find the time of an
+    /// earlier sample, and then shows a wait that was too long a moment ago. Returns `true` if the item is a sample;
     /// then it has to be published by itself, and not in a chunk.
     #[cold]
     pub(crate) fn sample(&self, item: usize) -> bool {
@@ -78,14 +80,13 @@ impl Sampler {
         }
         let reserved =
             slot.item
-                .compare_exchange(0, RESERVED, Ordering::Acquire, Ordering::Relaxed);
+                .compare_exchange(0, RESERVED, Ordering::Relaxed, Ordering::Relaxed);
         if reserved.is_err() {
             return false;
         }
         slot.queued_ns.store(clock::now_ns(), Ordering::Relaxed);
         self.taken.fetch_add(1, Ordering::Relaxed);
-        // Relaxed would do, since the item is published after this; Release for readers of the longest wait.
-        slot.item.store(item, Ordering::Release);
+        slot.item.store(item, Ordering::Relaxed);
         true
     }
 
@@ -97,8 +98,7 @@ impl Sampler {
             return None;
         }
         let queued_ns = slot.queued_ns.load(Ordering::Relaxed);
-        // Release: the next issuer writes the time after this.
-        slot.item.store(0, Ordering::Release);
+        slot.item.store(0, Ordering::Relaxed);
         self.taken.fetch_sub(1, Ordering::Relaxed);
         Some(queued_ns)
     }
@@ -108,7 +108,7 @@ impl Sampler {
         let waiting = self
             .slots
             .iter()
-            .filter(|slot| slot.item.load(Ordering::Acquire) > RESERVED);
+            .filter(|slot| slot.item.load(Ordering::Relaxed) > RESERVED);
         let queued_ns = waiting.map(|slot| slot.queued_ns.load(Ordering::Relaxed));
         Some(now_ns.saturating_sub(queued_ns.min()?))
     }

@@ -17,7 +17,8 @@ pub(in crate::pool) const LONG_ENOUGH_NS: u64 = 1_000;
 /// The pools that may steal from each other: non-strict, of one nice level, for one set of CPUs.
 pub(crate) struct Group<P> {
     pub(in crate::pool) members: Mutex<Vec<Weak<P>>>,
-    /// Grows with every change of `members`.
+    /// Grows after every change of `members`. Relaxed: who finds a new version takes the lock of
+    /// the members next.
     pub(in crate::pool) version: AtomicU64,
     /// How many members have a backlog.
     pub(in crate::pool) wanted: AtomicI32,
@@ -40,7 +41,7 @@ impl<P> Group<P> {
         members.push(Arc::downgrade(pool));
         self.len.store(members.len(), Ordering::Relaxed);
         drop(members);
-        self.version.fetch_add(1, Ordering::Release);
+        self.version.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn leave(&self, pool: &Arc<P>) {
@@ -48,7 +49,7 @@ impl<P> Group<P> {
         members.retain(|member| !std::ptr::eq(member.as_ptr(), Arc::as_ptr(pool)));
         self.len.store(members.len(), Ordering::Relaxed);
         drop(members);
-        self.version.fetch_add(1, Ordering::Release);
+        self.version.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether there is more than one.

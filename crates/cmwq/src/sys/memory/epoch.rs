@@ -377,6 +377,34 @@ mod model {
         });
     }
 
+    /// A drain closes its queue and then waits for readers. An issuer pins, reads the epoch, and
+    /// then reads whether the queue is closed.
+    #[test]
+    fn an_issuer_sees_the_drain_or_the_drain_sees_what_it_has_published() {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(move || {
+            let [closed, published] = [0; 2].map(|_| Arc::new(AtomicUsize::new(0)));
+            let epochs = loom::sync::Arc::new(Epochs::new(1));
+            let issuer = {
+                let (epochs, closed) = (epochs.clone(), closed.clone());
+                let published = published.clone();
+                thread::spawn(move || {
+                    let pin = epochs.pin(0);
+                    let _ = pin.epoch();
+                    let accepts = closed.load(Ordering::Relaxed) == 0;
+                    published.store(usize::from(accepts), Ordering::Relaxed);
+                    drop(pin);
+                    accepts
+                })
+            };
+            closed.store(1, Ordering::Relaxed);
+            epochs.synchronize();
+            let sees = published.load(Ordering::Relaxed) == 1;
+            assert_eq!(sees, issuer.join().unwrap());
+        });
+    }
+
     #[test]
     fn what_is_kept_is_not_used_after_it_was_dropped() {
         keep(3, 1);

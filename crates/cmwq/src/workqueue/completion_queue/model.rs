@@ -235,3 +235,29 @@ fn a_waiter_that_goes_away_leaves_the_mark_to_a_task() {
         poster.join().unwrap();
     });
 }
+
+/// Its destructor touches something.
+struct TouchesAtTheEnd(Arc<Touched>);
+
+impl Drop for TouchesAtTheEnd {
+    fn drop(&mut self) {
+        self.0.touch();
+    }
+}
+
+#[test]
+fn what_an_owner_did_comes_before_the_entries_that_are_left_are_dropped() {
+    explore(3, || {
+        let queue = CompletionQueue::new();
+        let touched = Touched::new();
+        let entry = TouchesAtTheEnd(touched.clone());
+        assert!(queue.post(1, entry).is_ok());
+        let other = queue.clone();
+        let owner = thread::spawn(move || {
+            touched.touch();
+            drop(other);
+        });
+        drop(queue);
+        owner.join().unwrap();
+    });
+}

@@ -55,14 +55,16 @@ impl WqCore {
         self.close();
         let _blocked = BlockGuard::enter();
         self.run_dry();
-        self.closed.fetch_sub(1, Ordering::SeqCst);
+        // Relaxed: whoever knows that the drain has returned sees it.
+        self.closed.fetch_sub(1, Ordering::Relaxed);
         Ok(())
     }
 
     /// Closes the queue: from now on items from outside are dropped. When this returns, all items
     /// from outside that were accepted before have been published.
     pub(in crate::workqueue) fn close(&self) {
-        self.closed.fetch_add(1, Ordering::SeqCst);
+        // Relaxed: the new epoch, and locks that are taken next, tell issuers of it.
+        self.closed.fetch_add(1, Ordering::Relaxed);
         epochs().synchronize();
         if let Some(room) = &self.room {
             wake(room.refuse_all());

@@ -204,7 +204,8 @@ pub struct Drain {
 impl Drain {
     fn open(&mut self) {
         if std::mem::take(&mut self.closed) {
-            self.core.closed.fetch_sub(1, Ordering::SeqCst);
+            // Relaxed: as at the end of `WqCore::drain`.
+            self.core.closed.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

@@ -436,7 +436,9 @@ impl Future for RoomWait {
         let Some(room) = &core.room else {
             return Poll::Ready(Ok(Room::new(queue)));
         };
-        let is_closed = || core.closed.load(Ordering::SeqCst) != 0 && !core.runs_here();
+        // Relaxed: it is asked under the lock of the room, which a drain takes after it has closed
+        // the queue.
+        let is_closed = || core.closed.load(Ordering::Relaxed) != 0 && !core.runs_here();
         match room.ask(place, is_closed, context.waker()) {
             RoomAnswer::Waits => Poll::Pending,
             RoomAnswer::Taken => Poll::Ready(Ok(Room::new(queue))),
