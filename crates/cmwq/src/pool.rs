@@ -74,8 +74,8 @@ pub(crate) use submit::chain::Claimed;
 #[cfg(not(cmwq_loom))]
 pub(crate) use submit::producer::claim_and_publish_again;
 pub(crate) use submit::producer::{
-    Issuer, backlogged_pool, floods, has_backlog, note_route, publish_begins,
-    publish_closure_again, publish_item_again, publish_with_handle_again, wait_begins,
+    Issuer, backlogged_pool, has_backlog, note_route, publish_begins, publish_closure_again,
+    publish_item_again, wait_begins,
 };
 pub(crate) use submit::spawn_history;
 pub(crate) use submit::spawn_history::Granted;

@@ -91,26 +91,6 @@ pub(crate) fn function_of<F: FnOnce() + Send + 'static>(_: &F) -> usize {
     run_boxed::<F> as WorkFn as usize
 }
 
-/// A closure that drops what `func` returns.
-#[inline]
-fn dropping<F, T>(func: F) -> impl FnOnce() + Send + 'static
-where
-    F: FnOnce() -> T + Send + 'static,
-{
-    move || drop(func())
-}
-
-/// The function of the items that [copies](Small::copy_of) of closures of this type become; `None`: they are too large for that.
-pub(crate) fn function_of_copy<F, T>() -> Option<usize>
-where
-    F: FnOnce() -> T + Send + 'static,
-{
-    fn of<F, G: FnOnce() + Send + 'static>(_: fn(F) -> G) -> usize {
-        run_boxed::<G> as WorkFn as usize
-    }
-    Small::fits::<F>().then(|| of(dropping::<F, T>))
-}
-
 #[inline]
 fn boxed<F, W>(work: W, func: F) -> NonNull<RawWork> {
     let memory = blocks::take(Layout::new::<Boxed<F, W>>()).cast::<Boxed<F, W>>();
@@ -193,31 +173,6 @@ impl Small {
             kind: Closures::<F>::KIND,
             address: 0,
         })
-    }
-
-    /// A copy of `func` that drops what `func` returns, if it is small enough. Only one of the two
-    /// may be used.
-    ///
-    /// # Safety
-    /// The other one is not used, and not dropped.
-    #[inline]
-    pub(crate) unsafe fn copy_of<F, T>(func: &F) -> Option<Self>
-    where
-        F: FnOnce() -> T + Send + 'static,
-    {
-        if size_of::<F>() > size_of::<Payload>() {
-            return None;
-        }
-        // SAFETY: by the contract only one is used.
-        let func = unsafe { std::ptr::read(func) };
-        // A small closure is not dropped by itself.
-        match Self::of(dropping(func)) {
-            Ok(small) => Some(small),
-            Err(unfit) => {
-                std::mem::forget(unfit);
-                None
-            }
-        }
     }
 
     /// The original closure.

@@ -21,7 +21,7 @@ pub(crate) use callable::Callable;
 pub(crate) use chunk::MOST_IN_A_CHUNK;
 pub(crate) use chunk::{
     Chain, ChunkNumbers, ChunkStore, ChunksSerial, FoundInChunk, Inbox, Load, OpenChunk, Part,
-    Pushed, Taken, WithHandle,
+    Pushed, Taken,
 };
 pub use completion::Completion;
 pub use embedded::EmbeddedWork;

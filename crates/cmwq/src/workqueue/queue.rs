@@ -1,9 +1,9 @@
 //! [`Workqueue`]: queueing on it, and waiting for it.
 
 use crate::error::{Error, FlushError, Refused};
-use crate::item::closure::{self, Small};
+use crate::item::closure;
 use crate::item::{Pending, Work};
-use crate::pool::{floods, publish_begins, spawn_history};
+use crate::pool::publish_begins;
 use crate::sys::names;
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::task::control::DisableGuard;
@@ -107,9 +107,6 @@ impl Workqueue {
     /// `server::handle::{{closure}} (src/main.rs:42)`. It takes one allocation; none if `func` and
     /// its result are small (56 bytes) and a free block of an earlier item is at hand.
     ///
-    /// While a thread queues faster than the workers run the items, and drops each handle at once,
-    /// a closure of up to 24 bytes costs as little as with [`execute`](Self::execute).
-    ///
     /// ```
     /// # let queue = cmwq::Workqueue::builder("doc").build()?;
     /// let sum = queue.spawn(|| (1..=100).sum::<u32>());
@@ -122,10 +119,7 @@ impl Workqueue {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        match spawn_history::drops_handles() && floods() {
-            true => self.spawn_to_be_dropped(func),
-            false => self.spawn_from(None, func),
-        }
+        self.spawn_from(None, func)
     }
 
     /// Runs a closure as [`spawn`](Self::spawn) does, near CPU `cpu` instead of near the caller's.
@@ -329,23 +323,6 @@ impl Workqueue {
             work.unlend();
         }
         result.into()
-    }
-
-    /// Spawns for a thread that spawns items in close succession and drops each handle at once.
-    #[track_caller]
-    fn spawn_to_be_dropped<F, T>(&self, func: F) -> JoinHandle<T>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        // SAFETY: the copy is used only if the handle is dropped in time, and then the task forgets its own.
-        let copy = unsafe { Small::copy_of(&func) };
-        let place = Location::caller();
-        let note = || JoinableTask::<F, T>::note_name(place);
-        queue_task(JoinableTask::new(func), |item| match copy {
-            Some(closure) => self.core.spawn_to_be_dropped(&closure, item, note),
-            None => self.core.spawn(item, note),
-        })
     }
 
     /// Queues a closure as [`execute`](Self::execute) does. Tools name the item by the type `N`:

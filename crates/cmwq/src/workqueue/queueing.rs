@@ -5,8 +5,7 @@ use crate::error::{Error, Refused};
 use crate::item::closure::{self, Small};
 use crate::item::{Pending, address_of};
 use crate::pool::{
-    Issuer, Pool, PoolFor, publish_closure_again, publish_item_again, publish_with_handle_again,
-    spawn_history,
+    Issuer, Pool, PoolFor, publish_closure_again, publish_item_again, spawn_history,
 };
 use crate::sys::atomic::Ordering;
 use crate::sys::clock;
@@ -398,54 +397,6 @@ impl WqCore {
             pwq.note_route(issuer, epoch);
         }
         Ok(published)
-    }
-
-    /// Spawns as [`spawn`](Self::spawn) does. If the thread drops the handle before its next call,
-    /// as it did with the last ones, only `closure` is kept of the item.
-    #[inline]
-    pub(crate) fn spawn_to_be_dropped(
-        &self,
-        closure: &Small,
-        item: Pending,
-        note: impl FnOnce(),
-    ) -> Result<(), Refused> {
-        // With tracing, every event is reported, so the closure is spawned as an item.
-        if probe::switch() != 0 {
-            return self.spawn(item, note);
-        }
-        spawn_history::let_go();
-        let (issuer, address) = (self.issuer(), item.address());
-        let published = publish_with_handle_again(issuer, closure, item)
-            .or_else(|item| self.publish_with_handle_from(issuer, closure, item));
-        match published {
-            Ok(()) => {
-                spawn_history::spawned(address);
-                Ok(())
-            }
-            Err(item) => self.spawn(item, note),
-        }
-    }
-
-    #[inline(never)]
-    fn publish_with_handle_from(
-        &self,
-        issuer: Issuer,
-        closure: &Small,
-        item: Pending,
-    ) -> Result<(), Pending> {
-        if self.sampler.is_wanted() {
-            return Err(item);
-        }
-        let pin = epochs().pin(issuer.cpu);
-        // If the queue refuses, the ordinary spawn reports why.
-        let Ok(Some((pwq, stays_in))) = self.route_in_batch(&pin, issuer) else {
-            return Err(item);
-        };
-        pwq.publish_with_handle(closure, item)?;
-        if let Some(epoch) = stays_in {
-            pwq.note_route(issuer, epoch);
-        }
-        Ok(())
     }
 
     /// Returns the calling thread's identity as an issuer on this queue.

@@ -1,10 +1,7 @@
-//! Threads that spawn and drop the handle at once. In a flood the drop leaves a mere closure; where a worker took it before that, or the handle
-//! was kept after all, it is an item. Either way it runs once, and its captures and its value are dropped once.
+//! Threads that spawn and drop the handle, at once or later, or keep it. Each item runs once, and its captures and its value are dropped once.
 //!
-//! Sabotages tried, each caught here, by the model `what_has_a_handle_runs_once_as_one_or_the_other` (m), or by the test of the order in
-//! `executed.rs` (o): the closer of a chunk takes an entry with a handle for a closure (m), or for both (m); the dropper of a handle does not see
-//! that the chunk is closed (m); its issuer adds to a chunk behind an entry with a handle; a task drops its closure though the copy is used; an
-//! entry with a handle goes behind what was published after it (o).
+//! Sabotages tried, each caught here: an item whose handle is gone forgets its value; an item tells nobody that it has ended although its
+//! handle exists.
 
 use crate::harness::{
     Alive, Deadline, bind_to, block_on, engine_without_hogs, eventually, hold, number, seed,
@@ -69,7 +66,6 @@ fn each_runs_once_and_is_dropped_once_whatever_becomes_of_its_handle() {
                         }
                         let (alive, runs) = (Alive::new(alive), runs.clone());
                         let handle = match kind {
-                            // No room for it in a chunk.
                             7 => {
                                 let large = [index; 3];
                                 wq.spawn(move || {
@@ -149,7 +145,7 @@ fn a_handle_that_was_kept_gives_the_result() {
             spawn_and_drop(&wq, 40, &ran);
             kept.push(wq.spawn(move || round));
         }
-        // This one is the last in its chunk, and its thread can run it itself.
+        // The thread can run this one itself.
         let last = kept.pop().unwrap();
         match round % 3 {
             0 => assert_eq!(last.join().unwrap(), round),

@@ -32,8 +32,8 @@ const KNOWN: &[(&str, &str, usize)] = &[
     ("sys/forced_unwind.rs", "fn(", 1),
     ("sys/forced_unwind.rs", "func(", 1),
     // The third is an argument that only names a type.
-    ("item/closure.rs", "fn(", 3),
-    ("item/closure.rs", "func(", 4),
+    ("item/closure.rs", "fn(", 2),
+    ("item/closure.rs", "func(", 3),
     ("item/embedded.rs", "func(", 1),
     ("item/raw.rs", "fn(", 1),
     ("item/work.rs", "dyn Fn", 1),

@@ -37,7 +37,9 @@ pub enum CpuLimit {
     Auto,
     /// No limit, whatever the quota.
     None,
-    /// This many workers.
+    /// This many workers. A worker that sleeps or is blocked does not count, so others run in its
+    /// place; when it comes back, more may run for some milliseconds. To exclude that two items
+    /// overlap, use `max_active` or an ordered queue.
     Workers(NonZeroU32),
 }
 

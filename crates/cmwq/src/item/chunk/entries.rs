@@ -47,8 +47,6 @@ const FREED_AT_ONCE: usize = 64;
 
 /// In the count: the chunk was taken, and nothing can be added.
 pub(in crate::item) const CLOSED: u32 = 1 << 31;
-/// In the count: the last entry has a handle, and is an item.
-pub(in crate::item) const HANDLE: u32 = 1 << 30;
 
 /// What a chunk holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,8 +97,6 @@ pub(in crate::item) struct About {
     pub(in crate::item) number: Guarded<usize>,
     /// Whether the items are the first objects in [blocks](crate::sys::blocks).
     pub(in crate::item) in_blocks: Guarded<bool>,
-    /// The item of the last entry, if that has a handle: the maker owns it until the chunk is closed with [`HANDLE`], and then the closer.
-    pub(in crate::item) with_handle: Guarded<Option<NonNull<RawWork>>>,
     /// The entries of a [parked](super::part::Part::park) part: the first, and the end.
     pub(in crate::item) parked: Guarded<(usize, usize)>,
     /// The entries. Of `items` and `closures` one is empty.
@@ -269,7 +265,6 @@ impl Chunk {
                 destination: destination.clone(),
                 number_in_pool: destination.numbers.take(),
                 number: Guarded::new(0),
-                with_handle: Guarded::new(None),
                 in_blocks: Guarded::new(false),
                 parked: Guarded::new((0, 0)),
                 items,

@@ -21,7 +21,6 @@ pub(in crate::item) struct Filling {
 impl ChunkStore {
     /// Makes a chunk with `load` in it, which the chunk owns from then on.
     pub(in crate::item) fn begin_filling<L: Load>(&self, load: &L) -> Filling {
-        debug_assert!(L::COUNTED == 1);
         Filling {
             of: self.serial,
             chunk: self.begin(load),

@@ -1,6 +1,6 @@
-//! What can be added to a chunk: items, small closures, and closures with a handle, which are both as long as the handle exists.
+//! What can be added to a chunk: items and small closures.
 
-use super::entries::{Chunk, ChunkStore, Contents, HANDLE, TOGETHER};
+use super::entries::{Chunk, ChunkStore, Contents, TOGETHER};
 use crate::item::closure::Small;
 use crate::item::location::Location;
 use crate::item::raw::{Pending, address_of};
@@ -12,13 +12,6 @@ pub(crate) trait Load {
     fn number(&self) -> usize;
     /// Whether it is the first object in a [block](crate::sys::blocks).
     fn is_in_block(&self) -> bool;
-    /// By how much it increases the count.
-    const COUNTED: u32 = 1;
-    /// The address of the item, if it has a handle; 0: it has none.
-    #[inline]
-    fn item(&self) -> usize {
-        0
-    }
     /// Writes the entry.
     ///
     /// # Safety
@@ -103,47 +96,5 @@ impl Load for &Small {
     unsafe fn put(&self, chunk: &Chunk, place: usize) {
         // SAFETY: by the contract.
         unsafe { chunk.about.closures[place / TOGETHER].0[place % TOGETHER].set(self.payload()) };
-    }
-}
-
-/// A closure with a handle: the item that represents it as long as the handle exists, with its
-/// destination set.
-pub(crate) struct WithHandle<'a> {
-    pub(crate) closure: &'a Small,
-    pub(crate) item: Pending,
-}
-
-impl Load for WithHandle<'_> {
-    const CONTENTS: Contents = Contents::Closures;
-    const COUNTED: u32 = 1 | HANDLE;
-
-    #[inline]
-    fn item(&self) -> usize {
-        self.item.address()
-    }
-
-    #[inline]
-    fn number(&self) -> usize {
-        self.closure.number()
-    }
-
-    #[inline]
-    fn is_in_block(&self) -> bool {
-        false
-    }
-
-    #[inline]
-    unsafe fn put(&self, chunk: &Chunk, place: usize) {
-        tell_chunk(&self.item, chunk);
-        // SAFETY: by the contract. The bit is not set, or nothing would be added: no other thread reads the item.
-        unsafe {
-            self.closure.put(chunk, place);
-            chunk.about.with_handle.set(Some(self.item.as_ptr()));
-        }
-    }
-
-    #[inline]
-    fn take_back(&self, chunk: &Chunk) {
-        tell_destination(&self.item, chunk);
     }
 }

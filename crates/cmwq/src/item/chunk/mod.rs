@@ -16,7 +16,7 @@ pub(crate) const MOST_IN_A_CHUNK: u32 = entries::MOST as u32;
 
 pub(crate) use entries::{ChunkStore, Found as FoundInChunk, Serial as ChunksSerial};
 pub(crate) use inbox::{Inbox, Pushed};
-pub(crate) use load::{Load, WithHandle};
+pub(crate) use load::Load;
 pub(crate) use numbers::ChunkNumbers;
 pub(crate) use open::OpenChunk;
 pub(crate) use part::Part;

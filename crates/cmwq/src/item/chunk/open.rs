@@ -1,7 +1,7 @@
 //! The maker's side of chunks: it adds to its last chunk until that is full or taken, or until it publishes otherwise.
 
-use super::entries::{AHEAD, CLOSED, Chunk, ChunkStore, Found, HANDLE, MOST, Serial, TOGETHER};
-use super::load::{Load, WithHandle};
+use super::entries::{AHEAD, CLOSED, Chunk, ChunkStore, Found, MOST, Serial, TOGETHER};
+use super::load::Load;
 use crate::item::closure::Small;
 use crate::item::raw::{Pending, RawWork};
 use crate::sys::atomic::Ordering;
@@ -17,8 +17,6 @@ pub(crate) struct OpenChunk {
     number: Cell<usize>,
     /// The next entry.
     next: Cell<usize>,
-    /// The address of the last entry's item, if that entry has a handle; 0: it has none.
-    with_handle: Cell<usize>,
     /// The fork generation of the process that made it.
     born: Cell<u32>,
 }
@@ -30,7 +28,6 @@ impl OpenChunk {
             chunk: Cell::new(None),
             number: Cell::new(0),
             next: Cell::new(0),
-            with_handle: Cell::new(0),
             born: Cell::new(0),
         }
     }
@@ -47,7 +44,6 @@ impl OpenChunk {
         let fits = self.of.get() == Some(of)
             && of.contents == L::CONTENTS
             && self.next.get() < MOST
-            && self.with_handle.get() == 0
             && self.number.get() == number;
         self.chunk.get().filter(|_| fits)
     }
@@ -67,13 +63,12 @@ impl OpenChunk {
         // SAFETY: no thread reads the entry before it is counted.
         unsafe { load.put(chunk, place) };
         // Release: the taker sees it.
-        if chunk.filled.fetch_add(L::COUNTED, Ordering::Release) & CLOSED != 0 {
+        if chunk.filled.fetch_add(1, Ordering::Release) & CLOSED != 0 {
             load.take_back(chunk);
             self.leave();
             return Err(load);
         }
         self.next.set(place + 1);
-        self.with_handle.set(load.item());
         Ok(())
     }
 
@@ -155,52 +150,6 @@ impl OpenChunk {
         self.add(chunk, item)
     }
 
-    /// The same for a closure with a handle. Gives the item back if it cannot be added.
-    #[inline]
-    pub(crate) fn add_with_handle(
-        &self,
-        of: Serial,
-        closure: &Small,
-        item: Pending,
-    ) -> Result<(), Pending> {
-        let Some(chunk) = self.fitting::<WithHandle<'_>>(of, closure.number()) else {
-            return Err(item);
-        };
-        let load = WithHandle { closure, item };
-        self.add(chunk, load).map_err(|load| load.item)
-    }
-
-    /// Called when the handle of the item at this address is dropped. Returns `true` if that item
-    /// was the thread's last addition and is still in the chunk: then only the closure stays there,
-    /// no other thread will read the item, and the caller owns it.
-    #[inline]
-    pub(crate) fn drop_handle(&self, item: usize) -> bool {
-        if self.with_handle.get() != item {
-            return false;
-        }
-        self.with_handle.set(0);
-        let Some(chunk) = self.chunk.get() else {
-            return false;
-        };
-        let filled = self.next.get() as u32;
-        // Relaxed: nothing was written since the addition, which released the closure; for the
-        // taker this exchange continues that release. If it fails, the chunk was closed and the
-        // item was taken. SAFETY: held.
-        let dropped = unsafe { chunk.as_ref() }
-            .filled
-            .compare_exchange(
-                filled | HANDLE,
-                filled,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            )
-            .is_ok();
-        if !dropped {
-            self.leave();
-        }
-        dropped
-    }
-
     /// Makes `chunk`, one of `of`, the calling thread's open chunk. The thread has a hold of it,
     /// and of no other chunk.
     pub(in crate::item) fn begin(
@@ -222,7 +171,6 @@ impl OpenChunk {
     #[inline]
     pub(crate) fn leave(&self) {
         if self.of.take().is_some() {
-            self.with_handle.set(0);
             self.let_go();
         }
     }
@@ -253,10 +201,9 @@ impl ChunkStore {
         let chunk = self.begin(&load);
         // Relaxed: the chunk is published as a whole. One hold is the maker's, the other the future taker's.
         chunk.holds.store(2, Ordering::Relaxed);
-        chunk.filled.store(L::COUNTED, Ordering::Relaxed);
+        chunk.filled.store(1, Ordering::Relaxed);
         let chunk = NonNull::from(Box::leak(chunk));
         open.begin(self.serial, chunk, load.number(), 1);
-        open.with_handle.set(load.item());
         chunk.cast()
     }
 }

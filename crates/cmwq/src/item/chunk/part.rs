@@ -1,6 +1,6 @@
 //! The taker's side of chunks: it closes and takes a whole chunk, splits it into parts, and empties their entries one by one.
 
-use super::entries::{CLOSED, Chunk, Contents, Found, HANDLE, Places, TOGETHER};
+use super::entries::{CLOSED, Chunk, Contents, Found, Places, TOGETHER};
 use crate::item::raw::{Pending, RawWork, WorkFn};
 use crate::sys::atomic::Ordering;
 use crate::sys::prefetch;
@@ -24,15 +24,15 @@ impl Part {
     pub(in crate::item) unsafe fn weigh(node: NonNull<RawWork>) -> u32 {
         // SAFETY: the taker holds it.
         let chunk = unsafe { node.cast::<Chunk>().as_ref() };
-        chunk.filled.load(Ordering::Relaxed) & !HANDLE
+        chunk.filled.load(Ordering::Relaxed)
     }
 
-    /// Closes a chunk, and takes all its entries; a last entry with a handle is returned separately, as an item.
+    /// Closes a chunk, and takes all its entries, of which there is at least one.
     ///
     /// # Safety
     /// As for [`weigh`](Self::weigh), and called once.
     #[inline]
-    pub(in crate::item) unsafe fn close(node: NonNull<RawWork>) -> (Self, Option<Pending>) {
+    pub(in crate::item) unsafe fn close(node: NonNull<RawWork>) -> Self {
         let chunk = node.cast::<Chunk>();
         // Acquire: the entries. What the maker counts after this has no effect, and no thread will read it.
         // SAFETY: the taker holds it.
@@ -40,22 +40,11 @@ impl Part {
             .filled
             .fetch_or(CLOSED, Ordering::Acquire);
         debug_assert_eq!(filled & CLOSED, 0, "it is taken once");
-        let last = (filled & HANDLE != 0).then(|| {
-            // SAFETY: put there before the bit was set; closed with the bit, it is the caller's.
-            let item = unsafe { chunk.as_ref().about.with_handle.get() };
-            let item = item.expect("it was put there before the bit was set");
-            // SAFETY: its maker handed it on, and it is taken once; the chunk is held.
-            let (mut item, chunk) = unsafe { (Pending::from_raw(item), chunk.as_ref()) };
-            let to = &chunk.about.destination;
-            item.set_destination(to.pool, to.pwq);
-            item
-        });
-        let part = Part {
+        Part {
             chunk,
             next: 0,
-            end: (filled & !HANDLE) as usize - usize::from(last.is_some()),
-        };
-        (part, last)
+            end: filled as usize,
+        }
     }
 
     #[inline]

@@ -294,11 +294,7 @@ impl Taken {
                 let part = if chunk.as_ref().closed_early.get() {
                     Part::of_chunk(chunk)
                 } else {
-                    let (part, last) = Part::close(node);
-                    if let Some(item) = last {
-                        self.push_front(item);
-                    }
-                    part
+                    Part::close(node)
                 };
                 self.part = Some(part);
             }
@@ -403,41 +399,29 @@ impl Taken {
             }
             // SAFETY: it is staged, and is not the part: its node is on one of the two lists.
             _ => unsafe {
-                if self.close_in_place(chunk) {
-                    self.take_apart(chunk, item);
-                }
+                self.close_in_place(chunk);
+                self.take_apart(chunk, item);
             },
         }
     }
 
-    /// Closes the chunk in its place on the list; a last entry with a handle becomes a single item
-    /// behind it. Returns `false` if nothing else was in the chunk, which then is not staged any
-    /// more.
+    /// Closes the chunk in its place on the list, if it is open.
     ///
     /// # Safety
     /// Its node is on one of the two lists.
-    unsafe fn close_in_place(&mut self, chunk: NonNull<Chunk>) -> bool {
+    unsafe fn close_in_place(&mut self, chunk: NonNull<Chunk>) {
         let node = chunk.cast::<RawWork>();
         // SAFETY: the chunk and its neighbours are ours.
         unsafe {
             if chunk.as_ref().closed_early.get() {
-                return true;
+                return;
             }
-            let (part, last) = Part::close(node);
-            if let Some(item) = last {
-                self.insert_behind(node, item);
-            }
+            let part = Part::close(node);
             self.len -= node.as_ref().weight() as usize;
-            if part.len() == 0 {
-                self.unlink(node);
-                self.leave_chunk(chunk);
-                return false;
-            }
             node.as_ref().set_weight(part.len() as u32);
             self.len += part.len();
             chunk.as_ref().closed_early.set(true);
             part.stay();
-            true
         }
     }
 

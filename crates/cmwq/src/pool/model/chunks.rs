@@ -6,8 +6,7 @@ use crate::item::Callable;
 use crate::item::closure::Small;
 use crate::pool::queue::pwq_chunks::PwqChunks;
 use crate::pool::submit::producer::{
-    Issuer, claim_and_publish_again, drop_handle, note_route, publish_closure_again,
-    publish_with_handle_again, wait_begins,
+    Issuer, claim_and_publish_again, note_route, publish_closure_again, wait_begins,
 };
 use crate::pool::task::busy::Executor;
 use crate::pool::task::call::run_item;
@@ -327,71 +326,4 @@ fn closures_are_called_once_whoever_takes_them() {
         }
         assert_eq!(pool.lock().in_flight(pwq), 0);
     });
-}
-
-/// As a queue does it for a thread that drops the handles of what it spawns.
-fn spawn(pool: &Arc<Pool>, pwq: PwqKey, chunks: &PwqChunks, closure: &Small, item: &Arc<Item>) {
-    let pending = item.claim().unwrap_or_else(|_| unreachable!("it is new"));
-    let again = publish_with_handle_again(ISSUER, closure, pending);
-    let published = again.or_else(|mut pending| -> Result<(), Pending> {
-        pending.set_destination(pool.id, pwq.index);
-        pool.publish_with_handle(closure, pending, chunks)?;
-        note_route(chunks, ISSUER, epoch());
-        Ok(())
-    });
-    if let Err(mut pending) = published {
-        pending.set_destination(pool.id, pwq.index);
-        pool.publish_in_chunk(pending, chunks);
-    }
-}
-
-#[test]
-fn what_has_a_handle_runs_once_as_one_or_the_other() {
-    // Across all executions, which loom does not see.
-    let seen: &'static [AtomicUsize; 2] = Box::leak(Box::default());
-    explore(3, || {
-        let (pool, pwq, chunks) = pool_with_chunks(1);
-        let called = Arc::new(Called {
-            times: AtomicUsize::new(0),
-            done: Parker::new(),
-        });
-        let done = Arc::new(Parker::new());
-        let [before, dropped, kept, last] = items::<4>(&done);
-        // What is not called is not dropped either.
-        let [never, once] = [(); 2].map(|()| closure(&Touched::new(), &called));
-        // Takes what is there, at any time.
-        let drainer = thread::spawn({
-            let pool = pool.clone();
-            move || pool.lock().drain()
-        });
-        assert!(publish(&pool, pwq, &chunks, &before));
-        spawn(&pool, pwq, &chunks, &once, &dropped);
-        let is_closure = drop_handle(dropped.raw().address());
-        seen[usize::from(is_closure)].fetch_add(1, Ordering::Relaxed);
-        spawn(&pool, pwq, &chunks, &never, &kept);
-        assert!(publish(&pool, pwq, &chunks, &last));
-        drainer.join().unwrap();
-        let worker = start(&pool);
-        wait_all([&before, &kept, &last], &done);
-        if is_closure {
-            while called.times.load(Ordering::Relaxed) < 1 {
-                called.done.park();
-            }
-        } else {
-            wait(&dropped, 1, &done);
-        }
-        finish(&pool, [worker]);
-        let runs = [before, dropped, kept, last].map(|item| item.runs());
-        assert_eq!(runs, [1, usize::from(!is_closure), 1, 1]);
-        assert_eq!(
-            called.times.load(Ordering::Relaxed),
-            usize::from(is_closure)
-        );
-        let (stats, _) = pool.lock().stats();
-        assert_eq!((stats.started, stats.completed), (4, 4));
-        assert_eq!(pool.lock().in_flight(pwq), 0);
-    });
-    for seen in seen {
-        assert!(seen.load(Ordering::Relaxed) > 0, "both ways were gone");
-    }
 }

@@ -178,39 +178,6 @@ pub(crate) fn publish_closure_again(issuer: Issuer, closure: &Small) -> bool {
     .unwrap_or(false)
 }
 
-/// Whether the calling thread publishes without waiting for what it has published.
-#[inline]
-pub(crate) fn floods() -> bool {
-    with(|producer| producer.in_a_row.get() >= FLOODS_AFTER).unwrap_or(false)
-}
-
-/// As [`publish_closure_again`], for a closure with a handle; `item` represents it as long as the
-/// handle exists. Returns the item if it could not be published that way.
-#[inline]
-pub(crate) fn publish_with_handle_again(
-    issuer: Issuer,
-    closure: &Small,
-    item: Pending,
-) -> Result<(), Pending> {
-    let mut item = Some(item);
-    with(|producer| {
-        if let Some(to) = producer.route_of(issuer)
-            && let Some(mine) = item.take()
-        {
-            item = producer.open.add_with_handle(to, closure, mine).err();
-        }
-    });
-    item.map_or(Ok(()), Err)
-}
-
-/// Called when the calling thread drops the handle of the item at this address. Returns `true` if
-/// that item was the thread's last and still is in its chunk: then only the closure stays there, no
-/// other thread will read the item, and the caller owns it.
-#[inline]
-pub(in crate::pool) fn drop_handle(item: usize) -> bool {
-    with(|producer| producer.open.drop_handle(item)).unwrap_or(false)
-}
-
 /// Publishes an item by the cached route of the calling thread, as `issuer`. Returns the item if
 /// there is no such route.
 #[inline]

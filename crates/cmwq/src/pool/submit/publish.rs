@@ -10,7 +10,7 @@
 use super::producer::with;
 use super::producer::{FLOODS_AFTER, Producer};
 use crate::item::closure::Small;
-use crate::item::{ChunkStore, Load, MOST_IN_A_CHUNK, Pending, Pushed, WithHandle};
+use crate::item::{ChunkStore, Load, MOST_IN_A_CHUNK, Pending, Pushed};
 use crate::pool::lock::guard::PoolGuard;
 use crate::pool::queue::pwq_chunks::PwqChunks;
 use crate::pool::state::pool::Pool;
@@ -109,34 +109,6 @@ impl Pool {
             published
         })
         .unwrap_or(false)
-    }
-
-    /// The same for a closure with a handle, see [`publish_with_handle_again`](super::producer::publish_with_handle_again). Returns it if
-    /// chunks are of no use.
-    #[inline]
-    pub(crate) fn publish_with_handle(
-        self: &Arc<Self>,
-        closure: &Small,
-        item: Pending,
-        chunks: &PwqChunks,
-    ) -> Result<(), Pending> {
-        let mut item = Some(item);
-        with(|producer| {
-            let chunks = &*chunks.closures;
-            if producer.in_a_row.get() < FLOODS_AFTER {
-                return;
-            }
-            let Some(mine) = item.take() else { return };
-            let added = producer
-                .open
-                .add_with_handle(chunks.serial(), closure, mine)
-                .or_else(|item| self.begin_chunk(producer, WithHandle { closure, item }, chunks));
-            item = added.err().map(|load| load.item);
-            if item.is_none() {
-                producer.count(self.id);
-            }
-        });
-        item.map_or(Ok(()), Err)
     }
 
     #[inline(never)]

@@ -4,17 +4,13 @@
 //! such rounds its spawns go to a [caller slot](CallerSlot). Any other call that could wait for the item, or put another one behind it,
 //! publishes the item first, and the thread has to earn the caller slot again.
 //!
-//! A thread *drops its handles* if it has dropped each of the last [`EARNED`] before it called anything else. In a flood, its spawns are
-//! published as [closures with a handle](crate::item::ChunkStore), of which only the closure is left
-//! when that handle is dropped too.
-//!
 //! A thread may change its behaviour after it has earned a slot: if it computes between spawn and
 //! join, its items could run on other threads meanwhile. The monitor finds such an item in the
 //! caller slot at one of its next ticks and closes the slot. From then on the time between spawn
 //! and join is measured again, so the thread earns no new slot while it behaves like that.
 #![forbid(unsafe_code)]
 
-use super::producer::{self, Issuer};
+use super::producer::Issuer;
 use crate::item::{Callable, Pending, RawWork, address_of};
 use crate::pool::attrs::params::Params;
 use crate::pool::queue::caller_slot::CallerSlot;
@@ -89,8 +85,6 @@ static ANY: AtomicBool = AtomicBool::new(false);
 thread_local! {
     /// The item that the thread has spawned last, if it has called nothing since; 0: none.
     static LAST: Cell<usize> = const { Cell::new(0) };
-    /// How many handles in a row were dropped before the thread called anything else.
-    static DROPPED: Cell<u32> = const { Cell::new(0) };
     static SPAWN_HISTORY: RefCell<SpawnHistory> = RefCell::default();
 }
 
@@ -188,12 +182,6 @@ pub(crate) fn spawned(address: usize) {
     LAST.set(address);
 }
 
-/// Whether the thread drops the handles of what it spawns.
-#[inline]
-pub(crate) fn drops_handles() -> bool {
-    DROPPED.get() >= EARNED
-}
-
 impl Level {
     #[inline]
     fn caller_slot_for(
@@ -235,7 +223,6 @@ pub(crate) fn join<C: Callable>(item: &RawWork, begin: impl FnOnce(Pending) -> C
         let in_caller_slot = std::mem::take(&mut spawn_history.in_caller_slot);
         let level = spawn_history.levels.get_mut(spawn_history.depth)?;
         if !in_caller_slot {
-            DROPPED.set(0);
             level.judge();
             return None;
         }
@@ -315,29 +302,9 @@ pub(crate) fn let_go_of(item: &RawWork) {
     }
 }
 
-/// Called when the thread drops the handle of `item`. Returns `true` if only the closure was handed
-/// on: then no other thread will read the item, and the caller owns both of its references.
-#[inline]
-pub(crate) fn drop_handle(item: &RawWork) -> bool {
-    LAST.get() == item.address() && drop_last_handle(item.address())
-}
-
-#[inline(never)]
-fn drop_last_handle(item: usize) -> bool {
-    let dropped = DROPPED.get();
-    if dropped >= EARNED && producer::drop_handle(item) {
-        LAST.set(0);
-        return true;
-    }
-    let_go_of_last();
-    DROPPED.set((dropped + 1).min(EARNED));
-    false
-}
-
 #[cold]
 fn let_go_of_last() {
     LAST.set(0);
-    DROPPED.set(0);
     with(|spawn_history| {
         let Some(level) = spawn_history.levels.get_mut(spawn_history.depth) else {
             return;

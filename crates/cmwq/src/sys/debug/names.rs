@@ -68,23 +68,9 @@ fn address(place: &'static Location<'static>) -> usize {
 /// A closure of type `F`, which becomes the work function at `func`, is handed over at `place`.
 #[inline]
 pub(crate) fn note<F: ?Sized>(func: usize, place: &'static Location<'static>) {
-    note_both::<F>(func, place, || None);
-}
-
-/// As [`note`], of a closure that may become another work function as well, which is asked for when the first one is noted.
-#[inline]
-pub(crate) fn note_both<F: ?Sized>(
-    func: usize,
-    place: &'static Location<'static>,
-    other: impl FnOnce() -> Option<usize>,
-) {
     let pair = func.wrapping_add(address(place));
     if slot(func, 0).pair.load(Ordering::Relaxed) != pair {
-        let name = std::any::type_name::<F>();
-        note_anew(func, name, place);
-        if let Some(other) = other() {
-            note_anew(other, name, place);
-        }
+        note_anew(func, std::any::type_name::<F>(), place);
     }
 }
 

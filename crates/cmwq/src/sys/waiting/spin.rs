@@ -10,6 +10,9 @@
 //! (the other side runs on another CPU, and a yield would only delay the answer). While rounds are short, one in several is long: otherwise, where
 //! several waiters share a CPU, each would find its answer after the yield to another, for ever.
 //!
+//! A yield to a thread that computes takes that thread's whole time slice. If that happens often, the
+//! next waits poll without yielding, and end after their spin budget.
+//!
 //! A wait with a deadline spins only as long as the deadline is far: a thread that yields gets its CPU back after the time slices of all
 //! others there, but a timer wakes a thread that sleeps.
 //!
@@ -36,12 +39,14 @@ pub(crate) const MAX_POLLS_OF_WORKERS: u32 = 4 * MAX_POLLS;
 /// Shorter bounds also refuse waits in which other waiters have their turns: with 120 us the median
 /// of 50 clients was 1.4 times as long.
 const PREEMPTED_NS: u64 = 250_000;
-/// By how much a preempted wait raises a score that every other wait lowers by one; a single
+/// By how much a preempted wait raises a score that every wait that pays off lowers by one; a single
 /// preemption means nothing. When the score reaches its bound, another thread wants the CPU all the
-/// time. Then spinning does not pay: a thread that yields gets the CPU back after a whole time
-/// slice, a thread that sleeps gets it when it is woken.
+/// time.
 const PREEMPTED: u32 = 16;
 const PREEMPTED_OFTEN: u32 = 3 * PREEMPTED;
+/// How many waits do not yield then. A thread that yields to one that computes gets the CPU back after
+/// a whole time slice, a thread that sleeps gets it when it is woken.
+const UNYIELDING: u32 = 1024;
 /// This long before its deadline a wait no longer yields: a few time slices.
 const NEAR_NS: u64 = 20_000_000;
 /// Below this a spin budget counts as spent.
@@ -49,8 +54,6 @@ const MIN_NS: u32 = 2_000;
 /// A spent spin budget is probed again after this many waits at first, and after more with every failure.
 const FIRST_PROBE_AFTER: u32 = 16;
 const LAST_PROBE_AFTER: u32 = 256;
-/// The same if the probe was preempted, which costs a time slice.
-const LAST_PROBE_AFTER_PREEMPTED: u32 = 2048;
 /// If a yield took longer than this, another thread has run for a while.
 const AWAY_NS: u64 = 20_000;
 /// If the yield epoch advanced by at least this much meanwhile, the threads that ran were spinning
@@ -72,7 +75,10 @@ pub(crate) struct SpinBudget {
     max_polls: u32,
     /// Rounds shorter than the longest.
     rounds: AtomicU32,
+    /// The score of preempted waits.
     preempted: AtomicU32,
+    /// How many more waits do not yield.
+    unyielding: AtomicU32,
 }
 
 /// Stores a value that is nearly always there already: then the line stays shared among its readers.
@@ -101,6 +107,7 @@ impl SpinBudget {
             max_polls: MAX_POLLS,
             rounds: AtomicU32::new(0),
             preempted: AtomicU32::new(0),
+            unyielding: AtomicU32::new(0),
         }
     }
 
@@ -139,6 +146,7 @@ impl SpinBudget {
             return false;
         };
         let (polls, after_a_yield) = self.round();
+        let yields = self.yields();
         let epoch = YieldEpoch::here();
         epoch.advance();
         let mut start = clock::now_ns();
@@ -154,7 +162,9 @@ impl SpinBudget {
                 // A wait that ends for its deadline says nothing about the spin budget.
                 return false;
             }
-            yield_now();
+            if yields {
+                yield_now();
+            }
             let now = clock::now_ns();
             let away = now - yielded;
             let theirs = away > AWAY_NS && epoch.number().wrapping_sub(epoch_before) >= MANY_EPOCHS;
@@ -163,7 +173,7 @@ impl SpinBudget {
             }
             let waited = now - start;
             if waited > PREEMPTED_NS {
-                self.was_preempted(&budget);
+                self.was_preempted();
                 return done();
             }
             if done() {
@@ -181,15 +191,23 @@ impl SpinBudget {
 
     /// Whether the result is there by now says nothing.
     #[cold]
-    fn was_preempted(&self, budget: &PollBudget) {
+    fn was_preempted(&self) {
         let preempted = self.preempted.load(Ordering::Relaxed) + PREEMPTED;
         let often = preempted >= PREEMPTED_OFTEN;
-        if often || budget.probe {
-            self.ns.store(0, Ordering::Relaxed);
-            self.probe_later(4, LAST_PROBE_AFTER_PREEMPTED);
+        if often {
+            self.unyielding.store(UNYIELDING, Ordering::Relaxed);
         }
         let counted = if often { 0 } else { preempted };
         self.preempted.store(counted, Ordering::Relaxed);
+    }
+
+    /// Whether this wait may yield.
+    fn yields(&self) -> bool {
+        let unyielding = self.unyielding.load(Ordering::Relaxed);
+        if unyielding > 0 {
+            self.unyielding.store(unyielding - 1, Ordering::Relaxed);
+        }
+        unyielding == 0
     }
 
     fn paid_off(&self, budget: &PollBudget, polls: u32) -> bool {
@@ -199,8 +217,6 @@ impl SpinBudget {
         }
         set(&self.polls, polls.clamp(MIN_POLLS, self.max_polls));
         set(&self.ns, (budget.ns * 2).min(MAX_NS));
-        // The score falls slowly: where another process takes the CPU only now and then, most waits
-        // still pay off.
         let probe_after = self.probe_after.load(Ordering::Relaxed);
         let less = if budget.probe { probe_after / 2 } else { 1 };
         set(
@@ -237,19 +253,11 @@ impl SpinBudget {
             return None;
         }
         self.refused.store(0, Ordering::Relaxed);
-        self.probe_later(2, LAST_PROBE_AFTER);
+        set(&self.probe_after, (probe_after * 2).min(LAST_PROBE_AFTER));
         Some(PollBudget {
             ns: MAX_NS,
             probe: true,
         })
-    }
-
-    fn probe_later(&self, times: u32, at_most: u32) {
-        let probe_after = self.probe_after.load(Ordering::Relaxed);
-        if probe_after < at_most {
-            self.probe_after
-                .store((probe_after * times).min(at_most), Ordering::Relaxed);
-        }
     }
 }
 
@@ -260,16 +268,6 @@ mod tests {
     use crate::topology::CpuSet;
     use std::cell::Cell;
 
-    fn preempted(spin_budget: &SpinBudget) {
-        let budget = spin_budget.budget().expect("it waits awake");
-        spin_budget.was_preempted(&budget);
-    }
-
-    fn paid_off(spin_budget: &SpinBudget) {
-        let budget = spin_budget.budget().expect("it waits awake");
-        spin_budget.paid_off(&budget, MIN_POLLS);
-    }
-
     /// Waits refused until one is a probe.
     fn refusals(spin_budget: &SpinBudget) -> u32 {
         let mut refused = 0;
@@ -277,17 +275,6 @@ mod tests {
             refused += 1;
         }
         refused
-    }
-
-    #[test]
-    fn a_wait_that_is_interrupted_once_in_a_while_says_nothing() {
-        let spin_budget = SpinBudget::new();
-        for _ in 0..100 {
-            preempted(&spin_budget);
-            for _ in 0..PREEMPTED {
-                paid_off(&spin_budget);
-            }
-        }
     }
 
     #[test]
@@ -423,24 +410,42 @@ mod tests {
     }
 
     #[test]
-    fn who_is_interrupted_all_the_time_sleeps_and_tries_ever_more_rarely() {
+    fn a_wait_that_is_interrupted_once_in_a_while_says_nothing() {
         let spin_budget = SpinBudget::new();
-        preempted(&spin_budget);
-        preempted(&spin_budget);
-        preempted(&spin_budget);
-        assert!(spin_budget.budget().is_none());
-        let mut last = refusals(&spin_budget);
-        for _ in 0..10 {
-            // The probe was preempted too.
-            spin_budget.was_preempted(&PollBudget {
-                ns: MAX_NS,
-                probe: true,
-            });
-            let next = refusals(&spin_budget);
-            assert!(next >= last, "{next} after {last}");
-            last = next;
+        for _ in 0..100 {
+            spin_budget.was_preempted();
+            for _ in 0..PREEMPTED {
+                let budget = spin_budget.budget().expect("it waits awake");
+                spin_budget.paid_off(&budget, MIN_POLLS);
+            }
+            assert!(spin_budget.yields());
         }
-        assert_eq!(last + 1, LAST_PROBE_AFTER_PREEMPTED);
+    }
+
+    #[test]
+    fn who_often_yields_to_a_thread_that_computes_does_not_yield_for_many_waits() {
+        let spin_budget = SpinBudget::new();
+        let yields = Cell::new(0);
+        let wait = || {
+            // Each wait may spin, whatever the ones before have spent.
+            spin_budget.ns.store(MAX_NS, Ordering::Relaxed);
+            let yield_now = || {
+                yields.set(yields.get() + 1);
+                let from = clock::now_ns();
+                while clock::now_ns() - from <= PREEMPTED_NS {}
+            };
+            assert!(!spin_budget.wait_yielding(None, || false, yield_now));
+            yields.get()
+        };
+        let often = PREEMPTED_OFTEN / PREEMPTED;
+        let begins = (0..often).map(|_| wait()).collect::<Vec<u32>>();
+        assert_eq!(begins, (1..=often).collect::<Vec<u32>>());
+        for _ in 0..UNYIELDING {
+            assert_eq!(wait(), often);
+        }
+        // What the host takes from this thread may prolong it.
+        let ends = (0..100 * UNYIELDING).any(|_| wait() > often);
+        assert!(ends, "it never yields again");
     }
 
     #[test]

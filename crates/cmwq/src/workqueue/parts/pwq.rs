@@ -39,21 +39,6 @@ impl Pwq {
         chunks.is_some_and(|chunks| self.pool.publish_closure(closure, chunks))
     }
 
-    /// Publishes a closure that has a handle in a chunk. `item` represents the closure while the
-    /// handle exists. If the closure could not be published that way, the caller gets `item` back.
-    #[inline]
-    pub(crate) fn publish_with_handle(
-        &self,
-        closure: &Small,
-        mut item: Pending,
-    ) -> Result<(), Pending> {
-        let Some(chunks) = &self.chunks else {
-            return Err(item);
-        };
-        item.set_destination(self.pool.id, self.key.index);
-        self.pool.publish_with_handle(closure, item, chunks)
-    }
-
     /// Remembers the way to the chunks of this pool workqueue: see [`note_route`].
     #[inline]
     pub(crate) fn note_route(&self, issuer: Issuer, epoch: usize) {

@@ -5,7 +5,7 @@ use super::counted::{RefCounted, Reference};
 use super::own_wait::{may_join, not_in_waker};
 use super::shared::ResultState;
 use crate::error::Refused;
-use crate::item::{Callable, Pending, RawWork, WorkFn, closure};
+use crate::item::{Callable, Pending, RawWork, WorkFn};
 use crate::pool::{Waiter, spawn_history};
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::cell::alone;
@@ -53,11 +53,6 @@ trait Joinable<T>: RefCounted + Send + Sync {
     /// # Safety
     /// Only for the handle, whose thread also has the queue's reference and gives it up by this call.
     unsafe fn run_alone(&self) -> bool;
-    /// Leaves the closure undropped, because a copy of it is used elsewhere.
-    ///
-    /// # Safety
-    /// Only for the handle, whose thread also has the queue's reference and gives it up by this call.
-    unsafe fn forget(&self);
     /// Drops a closure that will not run, and completes the handle.
     ///
     /// # Safety
@@ -98,14 +93,6 @@ impl<F: FnOnce() -> T + Send, T: Send> Joinable<T> for JoinableTask<F, T> {
         // Relaxed: only this thread uses it.
         self.shared.references.store(1, Ordering::Relaxed);
         panicked
-    }
-
-    unsafe fn forget(&self) {
-        // The value is not even moved, because what it owns may have been freed already. SAFETY: by
-        // the contract no other thread has a reference.
-        unsafe { self.stage.get().write(Stage::Taken) };
-        // Relaxed: only this thread uses it.
-        self.shared.references.store(1, Ordering::Relaxed);
     }
 
     unsafe fn abort(&self) {
@@ -156,7 +143,10 @@ impl<F, T> JoinableTask<F, T> {
     unsafe fn finish(&self, result: Result<T, JoinError>) {
         // SAFETY: by the contract; this thread has taken the closure, so there is nothing to drop.
         unsafe { self.replace(Stage::Result(result)) };
-        if self.shared.done.complete_polled() {
+        // Acquire: a handle that is gone has left no waker. It reads the result no more, so nobody
+        // needs to be told.
+        let has_handle = self.shared.references.load(Ordering::Acquire) > 1;
+        if has_handle && self.shared.done.complete_polled() {
             self.shared.wake();
         }
     }
@@ -188,8 +178,7 @@ where
         F: 'static,
         T: 'static,
     {
-        let other = closure::function_of_copy::<F, T>;
-        names::note_both::<F>(run::<F, T> as WorkFn as usize, place, other);
+        names::note::<F>(run::<F, T> as WorkFn as usize, place);
     }
 
     /// Notes the name of a closure that may borrow. Such a closure is never copied.

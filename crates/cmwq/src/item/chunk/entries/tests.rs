@@ -2,15 +2,13 @@
 
 use super::*;
 use crate::item::Callable;
-use crate::item::chunk::load::WithHandle;
 use crate::item::chunk::open::OpenChunk;
 use crate::item::chunk::part::Part;
 
 /// Takes everything out of a chunk that is in no inbox any more, and calls it. Returns the number of entries.
 fn use_up(node: NonNull<RawWork>) -> usize {
     // SAFETY: from `make`, and taken once.
-    let (part, last) = unsafe { Part::close(node) };
-    assert!(last.is_none(), "none has a handle");
+    let part = unsafe { Part::close(node) };
     for index in 0..part.len() {
         let Found::Closure(closure) = part.take(index) else {
             panic!("closures were put in");
@@ -52,46 +50,6 @@ fn a_thread_adds_to_its_chunk_until_that_is_full_or_taken() {
     );
     assert_eq!(open.end(), 2);
     assert_eq!(open.end(), 0);
-}
-
-extern "C-unwind" fn never(_: NonNull<RawWork>) {
-    unreachable!("nobody runs it here");
-}
-
-#[test]
-fn what_has_a_handle_is_a_closure_when_that_is_dropped_before_it_is_taken() {
-    let chunks = ChunkStore::of_closures(1, 0, &OldestBatch::new(), &ChunkNumbers::default());
-    let (open, works) = (OpenChunk::none(), [(); 3].map(|()| RawWork::new(never)));
-    let item = |index: usize| {
-        // SAFETY: it exists until the end of the test, and is queued once.
-        unsafe { Pending::one_shot(NonNull::from(&works[index])) }
-    };
-    let address = |index: usize| works[index].address();
-    let add = |index| open.add_with_handle(chunks.serial(), &nothing(), item(index));
-    let make_with_handle = |index| {
-        let (closure, item) = (&nothing(), item(index));
-        chunks.make(WithHandle { closure, item }, &open)
-    };
-    assert!(add(0).is_err(), "there is no chunk");
-    let node = make_with_handle(0);
-    assert!(!open.add_closure(chunks.serial(), &nothing()));
-    assert!(add(1).is_err(), "the last one has its handle");
-    assert!(!open.drop_handle(address(1)), "that was not added");
-    assert!(open.drop_handle(address(0)));
-    assert!(!open.drop_handle(address(0)), "it is dropped once");
-    assert!(open.add_closure(chunks.serial(), &nothing()));
-    assert!(add(1).is_ok());
-    // SAFETY: from `make`, and taken once.
-    let (part, last) = unsafe { Part::close(node) };
-    assert_eq!(part.len(), 2);
-    assert_eq!(last.map(|item| item.address()), Some(address(1)));
-    assert!(!open.drop_handle(address(1)), "it is taken");
-    assert_eq!(open.of(), None);
-    // With its handle, and nothing else in the chunk.
-    let node = make_with_handle(2);
-    // SAFETY: as above.
-    let (part, last) = unsafe { Part::close(node) };
-    assert_eq!((part.len(), last.is_some()), (0, true));
 }
 
 #[test]

@@ -42,10 +42,7 @@ fn wake_deferred_tasks() {
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
         // The handle is dropped, so no thread will join this item.
-        if spawn_history::drop_handle(self.task.raw()) {
-            // SAFETY: this thread has both references, and a copy of the closure is used instead.
-            unsafe { self.task.forget() };
-        }
+        spawn_history::let_go_of(self.task.raw());
     }
 }
 
