@@ -13,6 +13,9 @@ use cmwq_simulated::topology::Topology;
 use cmwq_vm::machine::{Machine, Placement};
 use std::path::PathBuf;
 
+/// The shard size that the library takes unless it is told another.
+pub(super) const DEFAULT_SIZE: usize = 8;
+
 /// Shard sizes of a sweep, as far as a last-level cache has that many cores.
 const SWEEP: [usize; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 36, 64, 128];
 /// What more items than these take is no more exact, and the virtual minute of a run would not do.

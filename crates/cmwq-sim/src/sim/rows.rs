@@ -1,6 +1,6 @@
 //! What is run, and what comes out.
 
-use super::args::{Engines, Plan, Wanted};
+use super::args::{DEFAULT_SIZE, Engines, Plan, Wanted};
 use crate::Percentiles;
 use cmwq_loads::Latency;
 use cmwq_sim::apart;
@@ -41,6 +41,9 @@ pub(super) struct Best {
     pub(super) done_p50_ns: Option<u64>,
     /// All rows that were compared are steady.
     pub(super) is_steady: bool,
+    /// Of cmwq: whether to keep the default, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) verdict: Option<String>,
 }
 
 /// The means of all seeds.
@@ -241,6 +244,7 @@ impl Table {
                     .map(|times| times.p50)
                     .filter(|_| row.merit != row.items_per_s),
                 is_steady: rows().all(|row| row.is_steady),
+                verdict: verdict(&merits).filter(|_| engine == "cmwq"),
             });
             self.best.extend(best);
         }
@@ -253,6 +257,26 @@ fn largest_that_is_near(merits: &[(usize, f64)]) -> Option<usize> {
     let most = merits.iter().map(|&(_, merit)| merit).fold(0.0, f64::max);
     let near = merits.iter().filter(|&&(_, merit)| merit >= 0.95 * most);
     near.map(|&(size, _)| size).max()
+}
+
+/// What a program should do with the shard size that the library takes by itself: the largest of these
+/// that is at most eight.
+fn verdict(merits: &[(usize, f64)]) -> Option<String> {
+    let sizes = merits.iter().filter(|&&(size, _)| size <= DEFAULT_SIZE);
+    let &(default, of_default) = sizes.max_by_key(|&&(size, _)| size)?;
+    let &(best, most) = merits
+        .iter()
+        .max_by(|one, other| one.1.total_cmp(&other.1))?;
+    if of_default >= 0.95 * most {
+        let than = "no other size is better by more than a twentieth";
+        return Some(format!(
+            "keep the default, shards of {default} cores: {than}"
+        ));
+    }
+    let times = most / of_default;
+    Some(format!(
+        "shards of {best} cores (CMWQ_CACHE_SHARD_SIZE={best}) are {times:.1} times as fast as the default, shards of {default}"
+    ))
 }
 
 /// The kernel engine's costs: fitted, or those that a machine has without a fit. `None`: it is not run.
@@ -426,12 +450,25 @@ fn curve(enqueue: &Latencies) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::largest_that_is_near;
+    use super::{largest_that_is_near, verdict};
 
     #[test]
     fn the_largest_shard_within_a_twentieth_is_advised() {
         assert_eq!(largest_that_is_near(&[]), None);
         let near = [(2, 90.0), (4, 100.0), (8, 96.0), (16, 94.0)];
         assert_eq!(largest_that_is_near(&near), Some(8));
+    }
+
+    #[test]
+    fn the_default_is_kept_unless_another_shard_is_better_by_a_twentieth() {
+        assert_eq!(verdict(&[]), None);
+        let near = [(4, 99.0), (8, 96.0), (64, 100.0)];
+        let kept =
+            "keep the default, shards of 8 cores: no other size is better by more than a twentieth";
+        assert_eq!(verdict(&near).as_deref(), Some(kept));
+        let far = [(2, 150.0), (4, 60.0)];
+        let other = "shards of 2 cores (CMWQ_CACHE_SHARD_SIZE=2) are 2.5 times as fast as the default, \
+            shards of 4";
+        assert_eq!(verdict(&far).as_deref(), Some(other));
     }
 }

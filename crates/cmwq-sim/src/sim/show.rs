@@ -76,6 +76,9 @@ pub(super) fn print(table: &Table, format: Format) -> Result<(), CliError> {
                 "; not all rows are steady"
             }
         );
+        if let Some(verdict) = &best.verdict {
+            say!("Verdict: {verdict}");
+        }
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Which runs a matrix has.
 
-use super::super::args::{Arguments, cores_of_a_cache, load, placement_name};
+use super::super::args::{Arguments, DEFAULT_SIZE, cores_of_a_cache, load, placement_name};
 use super::super::machine;
 use cmwq_loads::Load;
 use cmwq_sim::cmwq::{Doing, Plan, topology};
@@ -63,8 +63,6 @@ const LOADS: [&str; 27] = [
 
 /// What is compared with the default: `cache_shard` with 8 cores.
 const SIZES: [usize; 5] = [1, 2, 4, 16, 32];
-/// The shard size that the library takes unless it is told another.
-const DEFAULT_SIZE: usize = 8;
 
 /// A machine of the matrix.
 pub(super) struct OfMatrix {

@@ -67,8 +67,8 @@ pub(super) const PEER: Peer = Peer {
         joins: &["join", "scope", "future"],
         #[cfg(not(feature = "peers"))]
         joins: &["join", "scope"],
-        bursts: &["completion"],
-        flows: &["completion"],
+        bursts: &["completion", "park"],
+        flows: &["completion", "park"],
     },
     run,
 };
@@ -244,6 +244,7 @@ impl Gathering for Scoped {
 fn everyday(queue: Workqueue, options: &Options) -> Result<Report, String> {
     match options.mode.as_str() {
         "completion" => everyday::counted_by::<Rung, _>(Executed(queue), options),
+        "park" => everyday::counted_by::<Park, _>(Executed(queue), options),
         "join" => everyday::gathered(Joined(Spawned(queue)), options),
         "scope" => everyday::gathered(Scoped(queue), options),
         #[cfg(feature = "peers")]
