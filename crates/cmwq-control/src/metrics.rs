@@ -8,6 +8,7 @@ use crate::error::ControlError;
 use crate::protocol::{self, EndpointCounts};
 use crate::state::{Groups, keyed_queues};
 use cmwq::Engine;
+use cmwq::counters;
 use cmwq::observe::{EngineStats, PoolState, QueueState, QueueStats};
 use cmwq::topology::{CpuQuota, Throttling};
 use prometheus_client::collector::Collector;
@@ -81,7 +82,7 @@ macro_rules! raise {
     };
 }
 
-cmwq::counters!(queue raise {});
+counters!(queue raise {});
 
 impl Snapshot {
     fn take(endpoint: EndpointCounts, risen: &mut Risen) -> Self {

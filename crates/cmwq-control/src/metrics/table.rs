@@ -5,6 +5,7 @@
 use super::EngineCounts;
 use crate::protocol::{EndpointCounts, Group};
 use Value::{Age, Count, Gauge, Number, Seconds, Times};
+use cmwq::counters;
 use cmwq::observe::{LatencyHistogram, PoolState, QueueState};
 use cmwq::topology::{CpuQuota, Throttling};
 
@@ -91,7 +92,7 @@ macro_rules! counter_metrics {
     };
 }
 
-cmwq::counters!(all counter_metrics {});
+counters!(all counter_metrics {});
 
 pub(super) const QUEUES: &[Metric<QueueState>] = &[
     metric(

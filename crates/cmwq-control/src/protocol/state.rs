@@ -1,5 +1,6 @@
 //! The answer to `state`: engines, pools, workers and workqueues as they are at one moment.
 
+use cmwq::counters;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -143,7 +144,7 @@ pub struct Engine {
     pub totals: Totals,
 }
 
-cmwq::counters! { engine counted { with EngineStats
+counters! { engine counted { with EngineStats
     /// What an engine has counted since it was built: a part of an [`Engine`]. Two answers give a
     /// rate.
     ///
@@ -187,7 +188,7 @@ pub struct Scope {
     pub cpu_pod: Vec<Option<usize>>,
 }
 
-cmwq::counters! { pool counted { with PoolCounts
+counters! { pool counted { with PoolCounts
     /// A worker pool, with its workers and what they run: a part of an [`Engine`].
     ///
     /// ```
@@ -299,7 +300,7 @@ pub struct Run {
     pub behind_it: Vec<String>,
 }
 
-cmwq::counters! { queue counted { with QueueStats
+counters! { queue counted { with QueueStats
     /// A workqueue: its attributes, its limit, and what it has counted: a part of an [`Engine`].
     ///
     /// ```

@@ -10,8 +10,9 @@
 /// `counters!(OF MACRO {...})` calls the macro with the braces and some of the rows behind them:
 /// all of a `queue` or a `pool`, those that `add_queue` and `add_pool` add to the engine's, the
 /// `engine`'s own, or `all`.
+/// It has to be imported, since it calls itself by its name.
 #[doc(hidden)]
-#[macro_export(local_inner_macros)]
+#[macro_export]
 macro_rules! counters {
     (@take queue $then:ident $given:tt {$($row:tt)*} {$($only:tt)*} $_pool:tt $_pool_only:tt) => {
         $then! { $given $($row)* $($only)* }
