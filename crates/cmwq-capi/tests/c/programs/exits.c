@@ -150,6 +150,50 @@ static int all_end(unsigned int flags)
 	return wrong;
 }
 
+static atomic_int open_gate;
+
+static void gate(struct cmwq_work *work)
+{
+	(void)work;
+	while (!open_gate)
+		;
+}
+
+/*
+ * Short items are taken several at a time: what is taken with an item that ends its thread runs on another one. On the ended thread a cancellation
+ * would have no effect.
+ */
+static int taken_together(void)
+{
+	enum { SHORT = 100, TOGETHER = 8 };
+	struct cmwq_work shorts[SHORT], before, works[TOGETHER];
+	struct cmwq_workqueue *wq = cmwq_alloc_workqueue("together", CMWQ_WQ_PERCPU, 0);
+	int i, round, wrong = 0;
+
+	if (!wq)
+		return 1;
+	for (round = 0; round < 20; round++) {
+		cleaned = ran = open_gate = 0;
+		for (i = 0; i < SHORT; i++) {
+			cmwq_init_work(&shorts[i], plain);
+			cmwq_queue_work_on(0, wq, &shorts[i]);
+		}
+		cmwq_flush_workqueue(wq);
+		cmwq_init_work(&before, gate);
+		cmwq_queue_work_on(0, wq, &before);
+		for (i = 0; i < TOGETHER; i++) {
+			cmwq_init_work(&works[i], i == 1 ? exits : i == 2 ? is_cancelled : plain);
+			cmwq_queue_work_on(0, wq, &works[i]);
+		}
+		open_gate = 1;
+		cmwq_flush_workqueue(wq);
+		wrong |= check("items of a batch", ran, SHORT + TOGETHER - 2);
+		wrong |= check("their cleanup handlers", cleaned, 2);
+	}
+	cmwq_destroy_workqueue(wq);
+	return wrong;
+}
+
 int main(void)
 {
 	unsigned int flags[] = {CMWQ_WQ_UNBOUND, CMWQ_WQ_PERCPU, CMWQ_WQ_BH, CMWQ_WQ_UNBOUND | CMWQ_WQ_MEM_RECLAIM};
@@ -167,6 +211,8 @@ int main(void)
 			return 2;
 		}
 	}
+	if (taken_together())
+		return 6;
 	destroyed = 0;
 	if (cmwq_cq_execute(cq, wq, exits_for_queue, NULL, 7) || cmwq_cq_wait(cq, &entry, 1) != 1)
 		return 3;

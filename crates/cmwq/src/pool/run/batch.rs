@@ -22,7 +22,9 @@ use crate::pool::task::busy::Executor;
 use crate::pool::task::call::call_next;
 use crate::pool::task::current::{self, Current};
 use crate::pool::task::run::{Open, Run, Task};
+use crate::sys::forced_unwind::thread_ends;
 use crate::sys::{clock, probe};
+use std::sync::Arc;
 
 /// How long a batch should take: a batch that took less was too small, one that took more was too
 /// large.
@@ -327,7 +329,7 @@ impl Inner {
 
 impl Pool {
     /// Runs a batch to its end, or until it is closed.
-    pub(in crate::pool) fn run_batch(&self, begun: Begun, handle: &WorkerHandle) -> Ran {
+    pub(in crate::pool) fn run_batch(self: &Arc<Self>, begun: Begun, handle: &WorkerHandle) -> Ran {
         let Begun {
             len,
             ticket,
@@ -360,6 +362,11 @@ impl Pool {
                 },
             };
             index += 1;
+            if panicked && thread_ends() {
+                // This thread runs nothing any more. Who takes the lock closes the batch, and puts
+                // back what is left of it.
+                drop(self.lock());
+            }
             // In the child of a fork the items belong to the parent.
             if index == len || self.is_inherited() || !batch.go_on(index) {
                 break panicked;
