@@ -1,7 +1,4 @@
 //! Threads that spawn and drop the handle, at once or later, or keep it. Each item runs once, and its captures and its value are dropped once.
-//!
-//! Sabotages tried, each caught here: an item whose handle is gone forgets its value; an item tells nobody that it has ended although its
-//! handle exists.
 
 use crate::harness::{
     Alive, Deadline, bind_to, block_on, engine_without_hogs, eventually, hold, number, seed,
