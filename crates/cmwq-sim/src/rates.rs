@@ -62,7 +62,9 @@ pub const LEAST_RATE: f64 = 0.5;
 pub const LEAST_OF_BOUND: f64 = 0.05;
 /// From so long items on it is asked.
 const LONG_NS: u64 = 20_000;
-/// And where all issuers are in a quarter of the pods or less: so many times what those pods bear. Without stealing it is 1, if nobody is called to steal 1.25, and today's least is 2.1.
+/// If all issuers are in a quarter of the pods or less, the rate must be this many times what those
+/// pods bear alone. Without stealing the rate is 1 time that, and 1.25 times if no thief is called;
+/// the engine's least is 2.1.
 pub const LEAST_OF_OWN_PODS: f64 = 1.6;
 /// From so long items on that is asked.
 const WORTH_A_STEAL_NS: u64 = 100_000;
@@ -142,7 +144,8 @@ impl Case {
         }
     }
 
-    /// Visible operations while a pool's lock is held: each worker of a pod may have an open batch, which who takes the lock closes.
+    /// Visible operations while a pool's lock is held. Each worker of a pod may have an open batch,
+    /// and the thread that takes the lock closes all of them.
     fn longest_hold(&self) -> u64 {
         let pods = Scope::CacheShard(SHARD_SIZE).pods(&self.plan.machine);
         let most = pods.pods.iter().map(|pod| pod.len()).max().unwrap_or(0);

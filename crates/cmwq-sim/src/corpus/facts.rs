@@ -444,7 +444,7 @@ impl Account {
         self.accepted.load(Acquire)
     }
 
-    /// All that were accepted, whoever knows of them.
+    /// All items that the library has accepted.
     pub(super) fn newest_accepted(&self) -> u64 {
         self.accepted.newest()
     }

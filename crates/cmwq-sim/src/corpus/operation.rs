@@ -14,7 +14,7 @@ pub enum Subject {
     Field,
     /// The queue: what is accepted, active and flushed.
     Queue,
-    /// Pools: which there are, and who runs there.
+    /// The pools, and the threads that run items there.
     Pool,
     /// What the CPUs of several pods do with each other.
     Pods,

@@ -318,7 +318,7 @@ impl World {
         (self.facts.accepted_on(&queue.lane), accepted)
     }
 
-    /// All that was accepted so far, whoever knows of it.
+    /// All items that the library has accepted so far.
     pub(super) fn all_accepted(&self, queue: &Queue) -> (Vec<ShotId>, [u64; 2]) {
         let accepted = [self.x.1.newest_accepted(), self.y.1.newest_accepted()];
         (self.facts.accepted_on(&queue.lane), accepted)

@@ -209,7 +209,7 @@ impl WorkqueueHandle {
 
     #[inline]
     fn is_current(self, pin: &EpochPin<'_>) -> bool {
-        // This orders the look at the generation: see `HandleSlot::empty`.
+        // Reading the epoch comes before reading the generation: see `HandleSlot::empty`.
         let _ = pin.epoch();
         self.slot().has(self.generation())
     }

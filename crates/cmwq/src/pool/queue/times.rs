@@ -67,10 +67,11 @@ impl Sampler {
         self.wanted.load(Ordering::Relaxed) != 0
     }
 
-    /// Called before the item at this address is published, which orders what is stored here before
-    /// its start. All is Relaxed: whoever looks at another item's slot may find the time of an
-    /// earlier sample, and then shows a wait that was too long a moment ago. Returns `true` if the item is a sample;
-    /// then it has to be published by itself, and not in a chunk.
+    /// Called before the item at this address is published. Publishing orders what is stored here
+    /// before the item's start, so all is Relaxed. A thread that looks at the slot of another item
+    /// may find the time of an earlier sample; then it shows a wait that has ended a moment ago.
+    /// Returns `true` if the item is a sample; then it has to be published by itself, and not in a
+    /// chunk.
     #[cold]
     pub(crate) fn sample(&self, item: usize) -> bool {
         let slot = &self.slots[slot_of(item)];

@@ -363,8 +363,8 @@ impl Pool {
             };
             index += 1;
             if panicked && thread_ends() {
-                // This thread runs nothing any more. Who takes the lock closes the batch, and puts
-                // back what is left of it.
+                // This thread must run no further item. Taking the lock closes the batch, and the
+                // items that are left of it go back to the worklist.
                 drop(self.lock());
             }
             // In the child of a fork the items belong to the parent.

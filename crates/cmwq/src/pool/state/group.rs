@@ -17,8 +17,8 @@ pub(in crate::pool) const LONG_ENOUGH_NS: u64 = 1_000;
 /// The pools that may steal from each other: non-strict, of one nice level, for one set of CPUs.
 pub(crate) struct Group<P> {
     pub(in crate::pool) members: Mutex<Vec<Weak<P>>>,
-    /// Grows after every change of `members`. Relaxed: who finds a new version takes the lock of
-    /// the members next.
+    /// Grows after every change of `members`. Relaxed: a thread that finds a new version takes the
+    /// lock of the members next.
     pub(in crate::pool) version: AtomicU64,
     /// How many members have a backlog.
     pub(in crate::pool) wanted: AtomicI32,
