@@ -231,6 +231,7 @@ pub fn spawn(
         };
         let tid = vm.spawn(name.to_owned(), allowed, Box::new(main), home)?;
         let now = vm.now();
+        vm.spread(tid);
         let share = vm.make_runnable(tid, cpu, now);
         vm.cpus[cpu].clock += share;
         std::io::Result::Ok(tid)

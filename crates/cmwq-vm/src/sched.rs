@@ -5,6 +5,7 @@ use crate::machine::Placement;
 use crate::set::Cpus;
 use crate::thread::{State, Tid};
 use crate::vm::{Timer, Vm};
+use std::cmp::Reverse;
 
 impl Vm {
     /// The running thread leaves its CPU, which picks another one.
@@ -314,6 +315,33 @@ impl Vm {
         self.idle_core(&idle, target)
             .or_else(|| idle.next_after(target))
             .unwrap_or(target)
+    }
+
+    /// Where a new thread begins on a system that looks for idle CPUs: under the cache that has the most of them; of several under the one where
+    /// the fewest threads are at home; there on the CPU of which the same is true.
+    pub(crate) fn spread(&mut self, tid: Tid) {
+        if self.placement == Placement::Waker {
+            return;
+        }
+        let mut at_home = vec![0_usize; self.cpus.len()];
+        for thread in &self.threads {
+            at_home[thread.cpu] += usize::from(thread.state != State::Exited);
+        }
+        let allowed = self.threads[tid.index()].allowed.and(&self.all);
+        let best = allowed.iter().max_by_key(|&cpu| {
+            let llc = self.cpus[cpu].llc.and(&allowed);
+            let threads: usize = llc.iter().map(|cpu| at_home[cpu]).sum();
+            (
+                self.idle.and(&llc).len(),
+                Reverse(threads),
+                self.idle.contains(cpu),
+                Reverse(at_home[cpu]),
+                Reverse(cpu),
+            )
+        });
+        if let Some(best) = best {
+            self.threads[tid.index()].cpu = best;
+        }
     }
 
     fn idle_core(&self, idle: &Cpus, target: usize) -> Option<usize> {

@@ -200,3 +200,30 @@ fn a_thread_wakes_up_on_an_idle_cpu_or_on_its_wakers() {
     let (on, waker) = woken_on(Placement::Waker);
     assert_eq!(on, waker);
 }
+
+/// A stock kernel balances when a thread is made. When one is woken, it looks under one cache only, so threads that all began under one would
+/// stay there, however many there are.
+#[test]
+fn new_threads_begin_under_all_caches() {
+    let costs = machine("grace").costs;
+    let machine = Machine::regular("l3:4 core:2", 1, 4, 2, 1, costs);
+    let begun_on = run(&machine, 1, || {
+        let begun: Rc<RefCell<Vec<usize>>> = Rc::default();
+        for _ in 0..7 {
+            let begun = begun.clone();
+            let main = move || {
+                begun.borrow_mut().push(os::current_cpu());
+                os::work(MS);
+            };
+            os::spawn("new", None, main).unwrap();
+        }
+        begun.borrow_mut().push(os::current_cpu());
+        sleep_ns(4 * MS);
+        begun.take()
+    });
+    let caches: Vec<usize> = begun_on.iter().map(|cpu| cpu / 2).collect();
+    for cache in 0..4 {
+        let there = caches.iter().filter(|&&other| other == cache).count();
+        assert_eq!(there, 2, "{begun_on:?}");
+    }
+}
