@@ -40,6 +40,10 @@ const ISSUERS: [Issuers; 5] = [
 /// More wake-ups for each item are a storm. Today's most in 150 seeds is 10.6: an issuer that joins
 /// rounds of 64 items on two sockets of four caches, where thieves come that find nothing.
 pub const MOST_WAKEUPS: f64 = 16.0;
+/// More threads of the engine for each CPU, beside [`SERVICE_THREADS`], are a storm too, unless items sleep.
+pub const MOST_THREADS: f64 = 4.0;
+/// What the engine has beside its workers, and the machine's first thread.
+const SERVICE_THREADS: usize = 8;
 /// A job waited for so long, none began, and a CPU idled. Besides, it may wait for two items in front of it: a worker that has taken
 /// several runs them one after the other, and a thread that waits runs what it has spawned itself.
 pub const MOST_IDLED_US: f64 = 200.0;
@@ -87,6 +91,8 @@ pub struct Rated {
     pub to_one_cpu: f64,
     /// Wake-ups of each item.
     pub wakeups: f64,
+    /// Threads that the engine has made for each CPU.
+    pub threads: f64,
     /// For how long something waited, nothing began, and a CPU idled, in microseconds.
     pub idled_us: f64,
     /// The most visible operations while one lock was held.
@@ -214,10 +220,13 @@ impl Case {
                 (alone_ns, f64::from(in_flight) * 1e9 / found.items_per_s)
             }
         };
-        let kept = KEPT + KEPT * self.plan.machine.cpus.len() as i64 / 32;
+        let cpus = self.plan.machine.cpus.len();
+        let others = load.issuers.on(cpus) + SERVICE_THREADS;
+        let kept = KEPT + KEPT * cpus as i64 / 32;
         Rated {
             to_one_cpu: (alone_ns + 2.0 * WAKE_NS) / took_ns.max(1.0),
             wakeups: found.wakeups_per_item,
+            threads: measured.outcome.threads.saturating_sub(others) as f64 / cpus as f64,
             idled_us: measured.idled_ns as f64 / 1e3,
             held: measured.did.longest_hold,
             grown: (measured.grown - kept).max(0) as f64 / (measured.ran as f64).max(1.0),
@@ -240,6 +249,12 @@ impl Case {
         if rated.held > self.longest_hold() {
             return Err(format!("a lock was held for {} operations", rated.held));
         }
+        // What sleeps takes no CPU.
+        let is_awake = !matches!(load.mix, Mix::Sleeps { .. });
+        if load.mix == Mix::Even && rated.threads > MOST_THREADS {
+            let threads = rated.threads;
+            return Err(format!("{threads:.1} threads of the engine for each CPU"));
+        }
         // A load that arrives keeps its own account of each item.
         let is_borne = !matches!(load.shape, Shape::Arrive { .. });
         if is_borne && rated.grown > MOST_GROWN {
@@ -248,8 +263,6 @@ impl Case {
         }
         // Threads that compute have the CPUs, and a rate that the CPUs do not bear has no time.
         let is_free = !load.hogs && load.place != cmwq_loads::Place::OneCpu;
-        // And what sleeps takes no CPU at all.
-        let is_awake = !matches!(load.mix, Mix::Sleeps { .. });
         let most_idled_us = match load.mix {
             Mix::Even => MOST_IDLED_US + 2.0 * load.mean_ns() / 1e3,
             _ => MOST_IDLED_UNEVEN_US,

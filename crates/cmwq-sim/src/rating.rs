@@ -48,9 +48,10 @@ fn figures(all: &[Rated]) -> String {
     let least = all.iter().map(|rated| rated.to_one_cpu);
     let parts = all.iter().filter_map(|rated| rated.of_bound);
     format!(
-        "{:.2} of one CPU's rate, {:.2} wake-ups an item, {:.0} us beside an idle CPU, {:.0} operations under a lock, {:.1} bytes more an item, {:.2} of what all CPUs bear",
+        "{:.2} of one CPU's rate, {:.2} wake-ups an item, {:.1} threads a CPU, {:.0} us beside an idle CPU, {:.0} operations under a lock, {:.1} bytes more an item, {:.2} of what all CPUs bear",
         least.fold(f64::INFINITY, f64::min),
         most(|rated| rated.wakeups),
+        most(|rated| rated.threads),
         most(|rated| rated.idled_us),
         most(|rated| rated.held as f64),
         most(|rated| rated.grown),

@@ -17,9 +17,25 @@ pub(super) const PIECES: &[Piece] = &[
         "a pool with a backlog calls no worker of another pool",
         &[edit(
             "pool/balance/thieves.rs",
-            "        self.ask_neighbours(most, long);",
-            "        if !MUTANT {\n            self.ask_neighbours(most, long);\n        }",
+            "        self.ask_neighbours(most);",
+            "        if !MUTANT {\n            self.ask_neighbours(most);\n        }",
         )],
+    ),
+    rated(
+        "thieves-without-bound",
+        "as many workers of a pod steal as find something, not as many as it has CPUs",
+        &[
+            edit(
+                "pool/run/worker.rs",
+                "        let may_steal = guard.spare_cpus() > 0;",
+                "        let may_steal = MUTANT || guard.spare_cpus() > 0;",
+            ),
+            edit(
+                "pool/run/worker.rs",
+                "        let finds_victim = guard.spare_cpus() > 0 &&",
+                "        let finds_victim = (MUTANT || guard.spare_cpus() > 0) &&",
+            ),
+        ],
     ),
     rated(
         "blocks-never-freed",

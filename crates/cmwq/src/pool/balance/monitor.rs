@@ -241,7 +241,7 @@ impl Pool {
             && wait_ns(waiting) > WORTH_STEALING_NS;
         self.set_wants_thieves(wanted);
         if wanted {
-            self.ask_neighbours(waiting.min(u64::from(u32::MAX)) as u32, done == 0);
+            self.ask_neighbours(waiting.min(u64::from(u32::MAX)) as u32);
         }
     }
 }

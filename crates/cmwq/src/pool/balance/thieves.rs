@@ -69,21 +69,16 @@ impl Neighbours {
 
 impl Pool {
     /// Wakes up to `most` idle workers of this pool as thieves, as far as it has CPUs to spare. If
-    /// no worker is idle, a new one will steal. With `long` (the items take long) thieves that are
-    /// away do not count as using a CPU, as with CPU hogs. Returns how many come.
-    pub(in crate::pool) fn send_thieves(self: &Arc<Self>, most: u32, long: bool) -> u32 {
+    /// no worker is idle, a new one will steal. Returns how many come.
+    pub(in crate::pool) fn send_thieves(self: &Arc<Self>, most: u32) -> u32 {
         let mut guard = self.lock_beside_batches();
         guard.calls_no_thief = true;
         if guard.dying {
             return 0;
         }
-        // A searching worker steals by itself, so it counts as coming. Hogs and thieves use CPUs
-        // too.
+        // A searching worker steals by itself, so it counts as coming.
         let coming = guard.searching().min(most);
-        let away = if long { 0 } else { guard.counts.away() };
-        let computing = guard.running() + away + guard.hogs.workers;
-        let cpus = guard.target().saturating_sub(guard.hogs.extra);
-        let free = cpus.saturating_sub(computing + guard.searching());
+        let free = guard.spare_cpus().saturating_sub(guard.searching());
         let mut more = (most - coming).min(free);
         if guard.is_limited() {
             // Each thief needs a running slot.
@@ -103,23 +98,27 @@ impl Pool {
     #[cold]
     pub(in crate::pool) fn call_thieves(self: &Arc<Self>, most: u32) {
         self.set_wants_thieves(true);
-        let long = self.lock_beside_batches().pace.wait_ns(1, 1) >= LONG_NS;
-        self.ask_neighbours(most, long);
+        self.ask_neighbours(most);
     }
 
     /// Asks the neighbours, nearest first, for thieves. Returns how many come.
-    pub(in crate::pool) fn ask_neighbours(self: &Arc<Self>, most: u32, long: bool) -> u32 {
+    pub(in crate::pool) fn ask_neighbours(self: &Arc<Self>, most: u32) -> u32 {
         let neighbours = self.group().neighbours_of(self);
         let left = neighbours.iter().try_fold(most, |left, other| {
-            (left > 0).then(|| left - other.send_thieves(left, long).min(left))
+            (left > 0).then(|| left - other.send_thieves(left).min(left))
         });
         most - left.unwrap_or(0)
     }
 }
 
-/// Items that take longer than this count as long: none of them ends between two ticks of the
-/// monitor.
-const LONG_NS: u64 = 2_000_000;
+impl Inner {
+    /// On how many of the pod's CPUs the pool has neither a running item nor a CPU hog, nor the place of a worker that steals elsewhere. Only
+    /// so many more workers may steal: a thief computes too, and thieves without a bound would sleep for their victim's lock, by the hundred.
+    pub(in crate::pool) fn spare_cpus(&self) -> u32 {
+        let cpus = self.counts.target().saturating_sub(self.hogs.extra);
+        cpus.saturating_sub(self.counts.running() + self.counts.away() + self.hogs.workers)
+    }
+}
 
 /// Calls `f`, in which the worker steals. Meanwhile it does not count as searching in its own pool,
 /// and as running only under a limit over all pools.
@@ -170,7 +169,7 @@ mod tests {
             drop(guard);
             pool
         };
-        let sends = |pool: &Arc<Pool>| (pool.send_thieves(1, false), pool.lock().creating);
+        let sends = |pool: &Arc<Pool>| (pool.send_thieves(1), pool.lock().creating);
         assert_eq!(sends(&pool(|_, _| ())), (1, true));
         let blocked = pool(|inner, id| inner.step_out(id, Busy::Blocked));
         assert_eq!(sends(&blocked), (1, true));
@@ -194,11 +193,55 @@ mod tests {
         let full = pool(away);
         full.lock().counts.set_running(1);
         assert_eq!(sends(&full), (0, false), "its other worker steals");
-        assert_eq!(full.send_thieves(1, true), 1, "what is long");
         let searches = pool(|inner, id| inner.end(id));
         assert_eq!(sends(&searches), (1, false), "it comes by itself");
         let dying = pool(|inner, _| inner.dying = true);
         assert_eq!(sends(&dying), (0, false));
+    }
+
+    /// They would have no CPU to compute on, and sleep for their victim's lock.
+    #[test]
+    fn no_more_workers_steal_than_their_pod_has_cpus() {
+        let group = Group::new();
+        let pools = [(7, [0, 1]), (8, [2, 3])].map(|(id, cpus)| stubs::pool_on(&group, id, &cpus));
+        let [pool, victim] = &pools;
+        let pwq = stubs::add_pwq(victim, Traits::default(), 10);
+        let ran = Arc::new(AtomicBool::new(false));
+        let item = crate::Work::new({
+            let ran = ran.clone();
+            move || ran.store(true, Ordering::Relaxed)
+        });
+        stubs::queue(victim, pwq, &item);
+        victim.set_wants_thieves(true);
+        let thieves = [(); 2].map(|()| stubs::searching(pool).0);
+        let mut guard = pool.lock();
+        for id in thieves {
+            let inner: &mut Inner = &mut guard;
+            let worker = &mut inner.workers[id];
+            inner.counts.transition_searching_to_away(worker, false);
+        }
+        assert_eq!(guard.spare_cpus(), 0);
+        drop(guard);
+        pool.start_worker().expect("a thread");
+        stubs::eventually(|| !pool.lock().idle().is_empty());
+        assert!(!ran.load(Ordering::Relaxed), "both CPUs have a thief");
+        let mut guard = pool.lock();
+        let inner: &mut Inner = &mut guard;
+        let worker = &mut inner.workers[thieves[0]];
+        inner.counts.transition_away_to_searching(worker);
+        // What comes back finds nothing, and sleeps.
+        inner
+            .counts
+            .transition_searching_to_idle(thieves[0], worker, 0);
+        assert_eq!(guard.spare_cpus(), 1);
+        while guard.wake_idle() {}
+        drop(guard);
+        stubs::eventually(|| ran.load(Ordering::Relaxed));
+        let mut guard = pool.lock();
+        guard.dying = true;
+        while guard.wake_idle() {}
+        drop(guard);
+        stubs::eventually(|| pool.lock().workers.len() == thieves.len());
     }
 
     #[test]
@@ -210,7 +253,7 @@ mod tests {
             (0..8).for_each(|since| drop(stubs::idle(pool, since)));
         }
         let called = |most| {
-            let comes = pools[0].ask_neighbours(most, false);
+            let comes = pools[0].ask_neighbours(most);
             (comes, [1, 2].map(|number| pools[number].lock().searching()))
         };
         assert_eq!(called(2), (2, [2, 0]));

@@ -342,9 +342,10 @@ impl<'p> Worker<'p> {
         // Only one worker spins: a second would not see an item sooner.
         let alone = guard.searching() == 1;
         let yields_slot = guard.others_want_slots();
+        let may_steal = guard.spare_cpus() > 0;
         pool.inbox.none_accepted();
         drop(guard);
-        let wanted = pool.has_victims();
+        let wanted = may_steal && pool.has_victims();
         if wanted {
             pool.attrs.params.cpu_budget.keep();
             if thieves::away(pool, self.id, || pool.steal(&mut self.stealing)) {
@@ -358,7 +359,8 @@ impl<'p> Worker<'p> {
         }
         let guard = self.unbind(pool.lock_beside_batches());
         // The lock was free meanwhile, so check again.
-        let finds_work = pool.has_waiting(&guard) || self.stealing.finds(pool);
+        let finds_victim = guard.spare_cpus() > 0 && self.stealing.finds(pool);
+        let finds_work = pool.has_waiting(&guard) || finds_victim;
         let found = guard.dying || (guard.running() < guard.target() && finds_work);
         (found, guard)
     }
