@@ -194,6 +194,46 @@ static int taken_together(void)
 	return wrong;
 }
 
+static struct cmwq_workqueue *again_on;
+static struct cmwq_work next;
+static atomic_int again;
+
+/* The first instance queues the item again and ends its thread, the second one is cancelled. */
+static void twice(struct cmwq_work *work)
+{
+	if (again++ == 0) {
+		cmwq_queue_work(again_on, work);
+		/* When the next item has run, this one has been put behind its run. */
+		cmwq_queue_work(again_on, &next);
+		wait_for(&ran, 1);
+		leave(work);
+	}
+	is_cancelled(work);
+}
+
+/* What is queued again while it runs goes behind its run, but not on a thread that has ended. */
+static int queued_again(void)
+{
+	struct cmwq_work work;
+	int round, wrong = 0;
+
+	again_on = cmwq_alloc_workqueue("again", CMWQ_WQ_UNBOUND, 0);
+	if (!again_on)
+		return 1;
+	for (round = 0; round < 20; round++) {
+		cleaned = again = ran = 0;
+		cmwq_init_work(&next, plain);
+		cmwq_init_work(&work, twice);
+		cmwq_queue_work(again_on, &work);
+		/* A flush waits for what was queued before it. */
+		wait_for(&cleaned, 2);
+		cmwq_flush_workqueue(again_on);
+		wrong |= check("instances", again, 2);
+	}
+	cmwq_destroy_workqueue(again_on);
+	return wrong;
+}
+
 int main(void)
 {
 	unsigned int flags[] = {CMWQ_WQ_UNBOUND, CMWQ_WQ_PERCPU, CMWQ_WQ_BH, CMWQ_WQ_UNBOUND | CMWQ_WQ_MEM_RECLAIM};
@@ -213,6 +253,8 @@ int main(void)
 	}
 	if (taken_together())
 		return 6;
+	if (queued_again())
+		return 7;
 	destroyed = 0;
 	if (cmwq_cq_execute(cq, wq, exits_for_queue, NULL, 7) || cmwq_cq_wait(cq, &entry, 1) != 1)
 		return 3;

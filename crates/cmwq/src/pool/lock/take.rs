@@ -9,6 +9,7 @@ use crate::pool::state::pool::Inner;
 use crate::pool::task::busy::Executor;
 use crate::pool::task::run::{Run, Task};
 use crate::sys::clock;
+use crate::sys::forced_unwind::thread_ends;
 
 /// How many staged items are accepted in one go: a shorter burst is accepted whole.
 const ACCEPTED_AT_ONCE: usize = if cfg!(cmwq_loom) { 2 } else { 64 };
@@ -230,9 +231,14 @@ impl PoolGuard<'_> {
         Some(task)
     }
 
-    /// Accounts for the end of an item, then starts the next of its private list, if there is one.
+    /// Accounts for the end of an item, then starts the next of its private list, if there is one. If the item has ended its thread, that goes
+    /// back to the worklist: another thread runs it.
     #[inline]
     pub(in crate::pool) fn end_task(&mut self, run: Run, panicked: bool) -> Option<Task> {
+        if panicked && thread_ends() {
+            self.end_only_task(run, panicked);
+            return None;
+        }
         let item = self.end_run(run, panicked)?;
         let inner: &mut Inner = self;
         let running = inner.busy.get_mut(run.busy);
