@@ -4,24 +4,17 @@
 //! clocks go on. Between two visible operations it runs on undisturbed.
 #![forbid(unsafe_code)]
 
+pub use crate::locals::local;
 use crate::memory::{Access, Line};
 use crate::set::Cpus;
+pub use crate::sleeping::{futex_wait, futex_wake, prepare_sleep, sleep, sleep_unless_woken, wake};
 use crate::thread::{State, Tid};
 pub use crate::totals::{Totals, operations, totals};
-use crate::vm::{Timer, Vm, is_inside, suspend, with};
-use std::any::Any;
-use std::cell::RefCell;
-use std::collections::HashMap;
+use crate::vm::{Timer, Vm, suspend, with};
 use std::panic::Location;
-use std::time::Duration;
 
 /// Long computations are cut into pieces, since siblings come and go.
 const PIECE_NS: u64 = 2_000;
-/// Addresses from here on are for sleeps, by thread.
-const SLEEPS: usize = usize::MAX - u32::MAX as usize;
-/// A wait that ends for nothing does so within this time.
-const SPURIOUS_NS: u64 = 50_000;
-
 /// Waits for the caller's turn; `what` goes to the log.
 #[inline]
 pub(crate) fn visible(what: u64) {
@@ -307,198 +300,10 @@ pub fn yield_now() {
     }
 }
 
-/// From now on a wake-up of the calling thread is remembered until [`sleep_unless_woken`].
-pub fn prepare_sleep() {
-    with(|vm| {
-        let tid = vm.tid;
-        vm.threads[tid.index()].woken = false;
-    });
-}
-
-/// Sleeps until another thread [wakes](wake) this one; not at all if one has since [`prepare_sleep`].
-pub fn sleep_unless_woken() {
-    visible(7);
-    let sleeps = with(|vm| {
-        let tid = vm.tid;
-        let sleeps = !std::mem::take(&mut vm.threads[tid.index()].woken);
-        if sleeps {
-            vm.leave(State::Blocked);
-        }
-        sleeps
-    });
-    if sleeps {
-        suspend();
-    }
-    crate::weak::awoke();
-}
-
-/// Wakes a thread that sleeps, or keeps it from sleeping. `hint`: where it should go.
-pub fn wake(tid: Tid, hint: Option<usize>) {
-    visible(9);
-    crate::weak::woke(tid);
-    with(|vm| {
-        let cpu = vm.cpu;
-        let thread = &mut vm.threads[tid.index()];
-        if thread.state != State::Blocked || thread.waking {
-            thread.woken = true;
-            vm.cpus[cpu].clock += vm.costs.wake_awake_ns;
-            return;
-        }
-        if let Some(hint) = hint {
-            thread.cpu = hint;
-        }
-        vm.leave_futex(tid);
-        let now = vm.now();
-        let share = vm.make_runnable(tid, cpu, now);
-        let share = vm.computing(cpu, share);
-        vm.cpus[cpu].clock += share;
-    });
-}
-
 /// The CPU that a thread runs on, or ran on last.
 #[must_use]
 pub fn cpu_of(tid: Tid) -> usize {
     with(|vm| vm.threads[tid.index()].cpu)
-}
-
-/// Sleeps on the futex at this address if `is_unchanged` says so at the point of time of the call. `true`: the time ran out.
-pub fn futex_wait(
-    address: usize,
-    is_unchanged: impl FnOnce() -> bool,
-    timeout: Option<Duration>,
-) -> bool {
-    with(|vm| {
-        let cpu = vm.cpu;
-        let ns = vm.computing(cpu, vm.costs.syscall_ns);
-        vm.cpus[cpu].clock += ns;
-    });
-    visible(10);
-    if !is_unchanged() {
-        return false;
-    }
-    let is_sleep = address >= SLEEPS;
-    let (timeout, spurious) = with(|vm| {
-        let ppm = vm.faults.spurious_ppm;
-        if is_sleep || ppm == 0 || !vm.random.chance_ppm(ppm) {
-            return (timeout, false);
-        }
-        let early = Duration::from_nanos(vm.random.below(SPURIOUS_NS));
-        let earlier = timeout.is_none_or(|timeout| early < timeout);
-        (if earlier { Some(early) } else { timeout }, earlier)
-    });
-    with(|vm| {
-        let tid = vm.tid;
-        vm.futexes.entry(address).or_default().push_back(tid);
-        let now = vm.now();
-        vm.threads[tid.index()].futex = Some(address);
-        vm.threads[tid.index()].timed_out = false;
-        vm.leave(State::Blocked);
-        if let Some(timeout) = timeout {
-            let sleeps = vm.threads[tid.index()].sleeps;
-            let ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX / 4);
-            vm.add_timer(
-                now.saturating_add(ns).min(1 << 51),
-                Timer::Timeout(tid, sleeps),
-            );
-        }
-    });
-    suspend();
-    with(|vm| std::mem::take(&mut vm.threads[vm.tid.index()].timed_out)) && !spurious
-}
-
-/// Wakes up to `most` threads that sleep on the futex; returns how many there were.
-pub fn futex_wake(address: usize, most: usize) -> usize {
-    with(|vm| {
-        let cpu = vm.cpu;
-        let ns = vm.computing(cpu, vm.costs.syscall_ns);
-        vm.cpus[cpu].clock += ns;
-    });
-    visible(11);
-    with(|vm| {
-        let cpu = vm.cpu;
-        let mut woken = 0;
-        while woken < most {
-            let sleeper = vm
-                .futexes
-                .get_mut(&address)
-                .and_then(|sleepers| sleepers.pop_front());
-            let Some(tid) = sleeper else { break };
-            vm.threads[tid.index()].futex = None;
-            let now = vm.now();
-            let share = vm.make_runnable(tid, cpu, now);
-            let share = vm.computing(cpu, share);
-            vm.cpus[cpu].clock += share;
-            woken += 1;
-        }
-        if vm
-            .futexes
-            .get(&address)
-            .is_some_and(|sleepers| sleepers.is_empty())
-        {
-            vm.futexes.remove(&address);
-        }
-        woken
-    })
-}
-
-/// Sleeps for so long.
-pub fn sleep(duration: Duration) {
-    // No thread wakes this address.
-    let nobody = SLEEPS + with(|vm| vm.tid.index());
-    futex_wait(nobody, || true, Some(duration));
-}
-
-thread_local! {
-    /// The values of a thread that is no virtual one.
-    static OUTSIDE: RefCell<HashMap<usize, &'static dyn Any>> = RefCell::default();
-}
-
-/// A value of the calling thread's own under this key, made at first use; `None`: the thread is at its end. Outside a machine values are
-/// never dropped.
-///
-/// # Panics
-/// When the key is used with two types.
-pub fn local<T: 'static>(key: usize, make: impl FnOnce() -> T) -> Option<*const T> {
-    const ONE_TYPE: &str = "one key is for one type";
-    if !is_inside() {
-        let known = OUTSIDE.with(|values| values.borrow().get(&key).copied());
-        let value = known.unwrap_or_else(|| {
-            let value: &'static dyn Any = Box::leak(Box::new(make()));
-            OUTSIDE.with(|values| values.borrow_mut().insert(key, value));
-            value
-        });
-        return Some(std::ptr::from_ref(value.downcast_ref().expect(ONE_TYPE)));
-    }
-    let place = |vm: &mut crate::vm::Vm| -> Option<*const T> {
-        let locals = &vm.threads[vm.tid.index()].locals;
-        let value = locals.get(&key)?;
-        Some(std::ptr::from_ref(value.downcast_ref().expect(ONE_TYPE)))
-    };
-    if let Some(value) = with(place) {
-        return Some(value);
-    }
-    if with(|vm| vm.threads[vm.tid.index()].ending) {
-        return None;
-    }
-    let value: Box<dyn Any> = Box::new(make());
-    with(|vm| {
-        let tid = vm.tid;
-        vm.threads[tid.index()].locals.insert(key, value);
-        place(vm)
-    })
-}
-
-/// Drops the calling thread's values, at its end.
-pub(crate) fn drop_locals() {
-    let locals = with(|vm| {
-        let thread = &mut vm.threads[vm.tid.index()];
-        thread.ending = true;
-        std::mem::take(&mut thread.locals)
-    });
-    // In an order that the seed decides alone: addresses differ.
-    let mut values: Vec<(usize, Box<dyn Any>)> = locals.into_iter().collect();
-    values.sort_by_key(|(key, _)| *key);
-    drop(values);
 }
 
 /// What a thread has done so far.

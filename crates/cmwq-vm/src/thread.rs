@@ -98,7 +98,7 @@ impl Fiber {
             place.set(yielder);
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| {
                 main();
-                crate::os::drop_locals();
+                crate::locals::drop_locals();
             })) {
                 failed(panic);
             }
