@@ -91,12 +91,11 @@ pub(super) fn render(matrix: &Matrix, judged: &[Judged]) -> String {
     let _ = write!(
         page,
         "<h1>Everyday loads on machines of 2 to 176 CPUs</h1><p>Simulated, in virtual time: no figure \
-         here was measured on these machines. Means of {} seeds from {}; woken threads go to {}. \
+         here was measured on these machines. {}; woken threads go to {}. \
          {steady} of {} defaults are steady (the last two time windows agree within 5 % with every \
          seed); the others are marked ~. Loads that pause, or whose rate is given, are compared by \
          their median time to the end, others by items a second. Point at a cell of the first map for the figures of all settings.</p>",
-        matrix.seeds,
-        matrix.seed,
+        seeds(matrix.seed, matrix.seeds),
         match placement_name(matrix.placement) {
             "waker" => "their waker's CPU",
             _ => "idle CPUs first",
@@ -113,6 +112,17 @@ pub(super) fn render(matrix: &Matrix, judged: &[Judged]) -> String {
         );
     }
     page + "</html>\n"
+}
+
+/// Which seeds a figure is of, in words.
+fn seeds(first: u64, count: u64) -> String {
+    match count {
+        1 => format!("Each figure is that of one seed, {first}"),
+        _ => format!(
+            "Each figure is the mean of {count} seeds, {first} to {}",
+            first + count - 1
+        ),
+    }
 }
 
 fn table(matrix: &Matrix, judged: &[Judged], map: &Map, has_details: bool) -> String {
