@@ -46,4 +46,50 @@ pub(super) const PIECES: &[Piece] = &[
             "    let kept = MUTANT || fits(layout) && own(",
         )],
     ),
+    rated(
+        "thieves-one-by-one",
+        "what ended with the first run on 16 CPUs: thieves come for short items too, however many are away, close all batches and take one item at a time; workers of short items take one at a time too, crowd, and sleep for the pool's lock at once",
+        &[
+            edit(
+                "pool/lock/settle.rs",
+                "        self.pool.steals() && self.pace.wait_ns(1, 1) >= LONG_ENOUGH_NS",
+                "        self.pool.steals() && (MUTANT || self.pace.wait_ns(1, 1) >= LONG_ENOUGH_NS)",
+            ),
+            edit(
+                "pool/balance/thieves.rs",
+                "        let away = if long { 0 }",
+                "        let away = if long || MUTANT { 0 }",
+            ),
+            edit(
+                "pool/run/steal.rs",
+                "        let most = if guard.is_limited() { 1 }",
+                "        let most = if guard.is_limited() || MUTANT { 1 }",
+            ),
+            edit(
+                "pool/run/steal.rs",
+                "        let mut guard = self.lock_beside_batches();\n        let slot",
+                "        let mut guard = match MUTANT {\n            true => self.lock(),\n            false => self.lock_beside_batches(),\n        };\n        let slot",
+            ),
+            edit(
+                "sys/sim/sync.rs",
+                "        if !free && !self.try_for_long() {",
+                "        if !free && (MUTANT || !self.try_for_long()) {",
+            ),
+            edit(
+                "pool/wake/crowding.rs",
+                "    pub(in crate::pool) fn most(&self) -> u32 {\n        self.most",
+                "    pub(in crate::pool) fn most(&self) -> u32 {\n        if MUTANT {\n            return u32::MAX;\n        }\n        self.most",
+            ),
+            edit(
+                "pool/run/batch.rs",
+                "            if size.now > 1\n                && let Some(begun) = self.open_chunk(id, size)",
+                "            if size.now > 1\n                && !MUTANT\n                && let Some(begun) = self.open_chunk(id, size)",
+            ),
+            edit(
+                "pool/run/batch.rs",
+                "            if size.now > 1\n                && let Some(begun) = self.open_worklist(id, size)",
+                "            if size.now > 1\n                && !MUTANT\n                && let Some(begun) = self.open_worklist(id, size)",
+            ),
+        ],
+    ),
 ];
