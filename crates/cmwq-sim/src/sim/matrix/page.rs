@@ -194,3 +194,14 @@ fn escape(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;");
     text.replace('>', "&gt;").replace('"', "&quot;")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::seeds;
+
+    #[test]
+    fn one_seed_is_no_mean() {
+        assert_eq!(seeds(3, 1), "Each figure is that of one seed, 3");
+        assert_eq!(seeds(3, 2), "Each figure is the mean of 2 seeds, 3 to 4");
+    }
+}
