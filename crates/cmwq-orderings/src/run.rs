@@ -46,6 +46,11 @@ pub(crate) struct Place {
 /// Models that take no longer are run before exploration, the others after it.
 const QUICK: Duration = Duration::from_millis(300);
 
+/// Every pair of operations, a few times.
+const PAIRS: [&str; 3] = ["--pairs", "--runs", "64"];
+/// Those of the protocols, often.
+const PROTOCOLS: [&str; 5] = ["--protocols", "--scheduler", "walk", "--runs", "100000"];
+
 fn failed(what: &str) -> io::Error {
     io::Error::other(what.to_owned())
 }
@@ -122,7 +127,7 @@ impl Place {
     fn cargo(&self, arguments: &[&str]) -> io::Result<String> {
         let output = Command::new("cargo")
             .args(arguments)
-            .args(["--locked", "--offline"])
+            .arg("--locked")
             .env("CARGO_TARGET_DIR", self.kept.join("build"))
             .current_dir(&self.copy)
             .output()?;
@@ -163,7 +168,7 @@ impl Place {
         self.users.values_mut().for_each(|users| users.sort());
         let known = self.kept.join("used-by-exploration");
         if !known.exists() {
-            for mut explored in [self.explore(100, 20, 2), self.corpus(10, 2)] {
+            for mut explored in [self.explore(100, 20, 2), self.corpus(&PAIRS, 10, 2)] {
                 explored.env("CMWQ_ORDERINGS_USED", &known);
                 ended(explored, Duration::from_secs(60))?;
             }
@@ -183,11 +188,12 @@ impl Place {
         explore
     }
 
-    /// Every pair of small programs with a weak memory.
-    fn corpus(&self, seconds: u64, jobs: usize) -> Command {
+    /// Small programs with a weak memory, as these options say.
+    fn corpus(&self, options: &[&str], seconds: u64, jobs: usize) -> Command {
         let mut corpus = Command::new(self.kept.join("build/release/cmwq-sim"));
         corpus
-            .args(["corpus", "--pairs", "--weak", "--runs", "64"])
+            .args(["corpus", "--weak"])
+            .args(options)
             .args(["--seconds", &seconds.to_string()])
             .args(["--jobs", &jobs.to_string()]);
         corpus
@@ -266,9 +272,14 @@ impl Place {
                     "seeds",
                 ),
                 (
-                    self.corpus(limits.explore, limits.jobs),
+                    self.corpus(&PAIRS, limits.explore, limits.jobs),
                     "small programs",
                     "runs of small programs",
+                ),
+                (
+                    self.corpus(&PROTOCOLS, limits.explore, limits.jobs),
+                    "programs of the protocols",
+                    "runs of those of the protocols",
                 ),
             ] {
                 if let Some(how) = self.search_by(what, weaken, number_of, limits, &mut runs)? {
