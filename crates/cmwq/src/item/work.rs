@@ -1,7 +1,10 @@
 //! `Work`: a reusable, safe work item.
 
 use super::raw::{Pending, RawWork, Unclaimed, WorkFn};
+#[cfg(cmwq_loom)]
+use crate::sys::atomic::AtomicUsize;
 use crate::sys::atomic::Ordering;
+#[cfg(not(cmwq_loom))]
 use crate::sys::atomic::plain::AtomicUsize;
 use crate::sys::names;
 use crate::trace::foreign;
@@ -327,6 +330,8 @@ mod model {
                 written.write();
                 drop(other);
             });
+            // The checker takes a thread's first step after a spawn to come before the new thread.
+            drop(work.clone());
             drop(work);
             writes.join().unwrap();
         });

@@ -162,7 +162,8 @@ impl PendingWakeups {
             return true;
         }
         // The monitor may have looked before the waker was entered. If it looked afterwards, it has
-        // taken the waker, and calls it.
+        // taken the waker, and calls it. Acquire: another waker may have come to the same address
+        // and slot since, which this thread then calls in its place.
         let reclaim = |slot: &AtomicUsize| {
             slot.compare_exchange(entry, 0, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok()

@@ -1,6 +1,7 @@
 //! No entered sleeper is forgotten, whichever threads wake or forbid meanwhile.
 
 use super::*;
+use crate::sys::cell::Guarded;
 use loom::thread;
 use std::sync::Arc;
 
@@ -77,10 +78,24 @@ fn whoever_sleeps_is_told_though_it_is_forbidden_meanwhile() {
     beside(|pending_wakeups, _| drop(pending_wakeups.forbid(0)));
 }
 
-struct Counts(AtomicU32);
+/// How often it was called, and what its maker has touched before.
+struct Counts(AtomicU32, Guarded<u32>);
+
+// SAFETY: that its accesses are ordered is what the models are about.
+unsafe impl Sync for Counts {}
+// SAFETY: nothing in it belongs to a thread.
+unsafe impl Send for Counts {}
+
+impl Counts {
+    fn touch(&self) {
+        // SAFETY: checked by loom.
+        unsafe { self.1.set(1) };
+    }
+}
 
 impl std::task::Wake for Counts {
     fn wake(self: Arc<Self>) {
+        self.touch();
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -91,8 +106,9 @@ fn two_wakers(meanwhile: fn(&PendingWakeups), afterwards: fn(&PendingWakeups)) {
     explore(move || {
         let pending_wakeups = Arc::new(PendingWakeups::default());
         pending_wakeups.within_ns.store(1, Ordering::Relaxed);
-        let tasks = [0, 1].map(|_| Arc::new(Counts(AtomicU32::new(0))));
+        let tasks = [0, 1].map(|_| Arc::new(Counts(AtomicU32::new(0), Guarded::new(0))));
         let end_item = |pending_wakeups: &PendingWakeups, task: &Arc<Counts>| {
+            task.touch();
             let waker = Box::new(Foreign::new(Waker::from(task.clone())));
             let entry = entry_of_waker(waker);
             if !pending_wakeups.enter_waker(entry) {
