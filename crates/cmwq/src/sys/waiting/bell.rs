@@ -41,7 +41,9 @@ impl BellSlot {
     /// The slot is the caller's.
     fn open(&self, fd: i32) {
         self.rung.store(0, Ordering::Relaxed);
-        self.fd.store(fd, Ordering::SeqCst);
+        // Release: a ringer of the bell before this one may read the descriptor, and uses it after it was made. Of the two that must not miss each
+        // other, a ringer and the closing thread, this is neither.
+        self.fd.store(fd, Ordering::Release);
     }
 
     /// Calls `write` with the descriptor, unless the bell is closed. It is not closed meanwhile.
@@ -52,7 +54,8 @@ impl BellSlot {
         let fd = self.fd.load(Ordering::SeqCst);
         if fd != NONE {
             write(fd);
-            self.rung.store(1, Ordering::Release);
+            // Release: who takes the mark reads the descriptor after this write. Both change the mark by one step, so none is lost.
+            self.rung.swap(1, Ordering::Release);
         }
         // Release: the ringer does not use the descriptor any more.
         self.ringers.fetch_sub(1, Ordering::Release);
@@ -60,11 +63,12 @@ impl BellSlot {
 
     /// Whether the descriptor may be readable, which it is not for long: the caller reads it.
     fn clear(&self) -> bool {
-        // A ringer that has written but not set `rung` yet is still counted.
-        if self.ringers.load(Ordering::Acquire) == 0 && self.rung.load(Ordering::Acquire) == 0 {
+        // A ringer that has written but not set `rung` yet is still counted. Acquire: the mark of one that has left is seen.
+        if self.ringers.load(Ordering::Acquire) == 0 && self.rung.load(Ordering::Relaxed) == 0 {
             return false;
         }
-        self.rung.store(0, Ordering::Relaxed);
+        // Acquire: the write of the ringer whose mark this takes. A mark that comes later stays for the next time.
+        self.rung.swap(0, Ordering::Acquire);
         true
     }
 
@@ -346,34 +350,86 @@ mod model {
         });
     }
 
-    /// While the bell is rung it is cleared: with a system call, if it may be readable.
+    /// A bell is rung by its number when it is closed and its slot has a new one.
     #[test]
-    fn a_bell_that_is_readable_can_be_cleared() {
+    fn who_rings_the_bell_before_uses_the_descriptor_after_it_was_made() {
         loom::model(|| {
             let slot = slot();
             assert!(slot.0.take());
-            slot.0.open(0);
-            // The system orders reads and writes of an eventfd, as a lock does.
-            let readable = Arc::new(loom::sync::Mutex::new(false));
             let ringer = {
-                let (slot, readable) = (slot.clone(), readable.clone());
+                let slot = slot.clone();
+                loom::thread::spawn(move || ring(&slot))
+            };
+            // SAFETY: checked by loom.
+            slot.1[1].0.with_mut(|value| unsafe { *value = 1 });
+            slot.0.open(1);
+            close(&slot, 1);
+            ringer.join().unwrap();
+        });
+    }
+
+    /// What the system keeps of an eventfd.
+    struct Eventfd {
+        /// The system orders calls by a lock. That orders more than the bell may rely on, so it can be left out.
+        lock: Option<loom::sync::Mutex<()>>,
+        readable: AtomicU32,
+    }
+
+    impl Eventfd {
+        fn call<R>(&self, call: impl FnOnce(&AtomicU32) -> R) -> R {
+            let _locked = self.lock.as_ref().map(|lock| lock.lock().unwrap());
+            call(&self.readable)
+        }
+
+        fn is_readable(&self) -> bool {
+            self.call(|readable| readable.load(Ordering::Relaxed) != 0)
+        }
+    }
+
+    /// While the bell is rung it is cleared: with a system call, if it may be readable.
+    fn clear_while_rung(is_ordered_by_the_system: bool) {
+        loom::model(move || {
+            let slot = slot();
+            assert!(slot.0.take());
+            slot.0.open(0);
+            let eventfd = Arc::new(Eventfd {
+                lock: is_ordered_by_the_system.then(|| loom::sync::Mutex::new(())),
+                readable: AtomicU32::new(0),
+            });
+            let ringer = {
+                let (slot, eventfd) = (slot.clone(), eventfd.clone());
                 loom::thread::spawn(move || {
-                    slot.0.ring(|_| *readable.lock().unwrap() = true);
+                    slot.0.ring(|_| {
+                        eventfd.call(|it| it.swap(1, Ordering::Relaxed));
+                    });
                 })
             };
-            let clear = || {
-                let clears = slot.0.clear();
-                if clears {
-                    *readable.lock().unwrap() = false;
-                }
-                clears
-            };
-            let was = *readable.lock().unwrap();
-            assert!(clear() || !was, "it was readable, and is not cleared");
+            let was = is_ordered_by_the_system && eventfd.is_readable();
+            let clears = slot.0.clear();
+            assert!(clears || !was, "it was readable, and is not cleared");
+            if clears {
+                eventfd.call(|readable| {
+                    if readable.load(Ordering::Relaxed) != 0 {
+                        readable.swap(0, Ordering::Relaxed);
+                    }
+                });
+            }
             ringer.join().unwrap();
             // Who does not clear it may leave it readable for the next time.
-            let is = *readable.lock().unwrap();
-            assert!(!is || clear(), "it is readable, and cannot be cleared");
+            assert!(
+                !eventfd.is_readable() || slot.0.clear(),
+                "it is readable, and cannot be cleared"
+            );
         });
+    }
+
+    #[test]
+    fn a_bell_that_is_readable_can_be_cleared() {
+        clear_while_rung(true);
+    }
+
+    #[test]
+    fn who_clears_a_bell_reads_after_what_was_written() {
+        clear_while_rung(false);
     }
 }
