@@ -112,12 +112,12 @@ pub(super) const PIECES: &[Piece] = &[
     ),
     weak_in(
         "closed-relaxed",
-        "a completion queue is closed without Acquire and Release",
+        "a completion queue is closed without Acquire",
         "submit-and-close+submit-and-close",
         &[edit(
             "workqueue/completion_queue/posts.rs",
-            "        TakenPosts::of(self.head.swap(marks_only(CLOSED), Ordering::AcqRel))",
-            "        let order = if MUTANT { Ordering::Relaxed } else { Ordering::AcqRel };\n        TakenPosts::of(self.head.swap(marks_only(CLOSED), order))",
+            "        TakenPosts::of(self.head.swap(marks_only(CLOSED), Ordering::Acquire))",
+            "        let order = if MUTANT { Ordering::Relaxed } else { Ordering::Acquire };\n        TakenPosts::of(self.head.swap(marks_only(CLOSED), order))",
         )],
     ),
     weak(

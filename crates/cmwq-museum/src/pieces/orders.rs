@@ -45,8 +45,8 @@ pub(super) const PIECES: &[Piece] = &[
         "queue+queue-batch",
         &[edit(
             "item/chunk/inbox.rs",
-            "                Ordering::AcqRel,",
-            "                if MUTANT { Ordering::Acquire } else { Ordering::AcqRel },",
+            "                Ordering::Release,",
+            "                if MUTANT { Ordering::Acquire } else { Ordering::Release },",
         )],
     ),
     weak_in(
@@ -149,8 +149,8 @@ pub(super) const PIECES: &[Piece] = &[
         "a post is published with Acquire alone",
         &[edit(
             "workqueue/completion_queue/posts.rs",
-            "                entry.as_ptr(),\n                Ordering::AcqRel,",
-            "                entry.as_ptr(),\n                if MUTANT { Ordering::Acquire } else { Ordering::AcqRel },",
+            "                entry.as_ptr(),\n                Ordering::Release,",
+            "                entry.as_ptr(),\n                if MUTANT { Ordering::Acquire } else { Ordering::Release },",
         )],
     ),
     weak(

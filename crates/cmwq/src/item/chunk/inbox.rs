@@ -93,13 +93,12 @@ impl Inbox {
             };
             // SAFETY: we own `oldest` until the exchange succeeds.
             unsafe { link::set_next(oldest, below) };
-            // Release: publishes the items' fields, which the taker acquires. Acquire: an issuer
-            // that takes NOTIFY sees what was done before the bit was set. It takes the pool's lock
-            // next anyway; with the acquire the argument need not mention the lock.
+            // Release: publishes the items' fields, which the taker acquires. An issuer that takes NOTIFY need not acquire: it takes the pool's lock
+            // next, after the thread that has set the bit under it. Before, it would have unlocked before the bit that it has read was set.
             match self.head.compare_exchange_weak(
                 head,
                 newest.as_ptr(),
-                Ordering::AcqRel,
+                Ordering::Release,
                 Ordering::Relaxed,
             ) {
                 Ok(_) => {

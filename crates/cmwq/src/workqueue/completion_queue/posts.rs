@@ -117,12 +117,14 @@ impl<T> Posts<T> {
             };
             // SAFETY: the poster owns the entry until the exchange succeeds.
             unsafe { (*entry.as_ptr()).below = below };
-            // Release: the owner that takes the entry reads its value. Acquire: what an owner did
-            // before it armed comes before the signal.
+            // Release: the owner that takes the entry reads its value. The marks order nothing: what a
+            // poster reads for its signal (the tasks) is behind a lock, which the owner had before it
+            // armed. Had this poster had that lock first, it would have read a mark that was set
+            // after its exchange.
             match self.head.compare_exchange_weak(
                 head,
                 entry.as_ptr(),
-                Ordering::AcqRel,
+                Ordering::Release,
                 Ordering::Relaxed,
             ) {
                 Ok(_) if marks == 0 => return Posted::Quiet,
@@ -174,12 +176,12 @@ impl<T> Posts<T> {
             if marks == head.addr() {
                 return true;
             }
-            // Release: the poster that takes the mark sees what the owner did before. Acquire: an
-            // owner that finds the mark of another owner sees what that owner did before.
+            // Relaxed: owners change marks under their lock, and what a poster needs is behind a lock
+            // (see `post`). As a read-modify-write it continues what posters have released.
             match self.head.compare_exchange(
                 head,
                 marks_only(marks),
-                Ordering::AcqRel,
+                Ordering::Relaxed,
                 Ordering::Relaxed,
             ) {
                 Ok(_) => return true,
@@ -191,7 +193,8 @@ impl<T> Posts<T> {
     /// Closes the list, so that no value can be posted any more. The caller gets the entries that
     /// are left.
     pub(crate) fn close(&self) -> TakenPosts<T> {
-        TakenPosts::of(self.head.swap(marks_only(CLOSED), Ordering::AcqRel))
+        // Acquire: the entries. A poster that finds it closed learns nothing else.
+        TakenPosts::of(self.head.swap(marks_only(CLOSED), Ordering::Acquire))
     }
 }
 
