@@ -119,7 +119,7 @@ impl RawWork {
     /// Whether the item is pending: queued and not started, or owned for an instant by a thread that queues or cancels it.
     /// A hint: it may have changed by the time the caller reads the answer.
     pub fn is_pending(&self) -> bool {
-        // Acquire: if it is not, its run has begun, and the caller finds where.
+        // Acquire: if it is not, its run has begun, and a caller that waits for that run finds the pool.
         self.state.load(Ordering::Acquire) & PENDING != 0
     }
 
@@ -173,12 +173,12 @@ impl RawWork {
     pub(crate) fn deeper(&self) -> bool {
         let step = |state: u32| state.checked_add(DISABLE_STEP);
         // A claim that still finds the old depth comes before this in the order of changes of this
-        // variable; the caller then finds its item and removes it under a lock. Acquire: who waits
-        // for the run of a claim that came before finds the pool where it has begun (`is_pending`,
-        // which is asked next, acquires that too: either is enough). A refused claim is promised
+        // variable; the caller then finds its item and removes it under a lock. Relaxed: who waits
+        // for a run asks first whether the item is pending, and acquires there what the start of
+        // the run has released, which this read-modify-write continues. A refused claim is promised
         // nothing.
         self.state
-            .fetch_update(Ordering::Acquire, Ordering::Relaxed, step)
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, step)
             .is_ok()
     }
 
