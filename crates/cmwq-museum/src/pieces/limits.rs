@@ -142,7 +142,7 @@ pub(super) const PIECES: &[Piece] = &[
     small(
         "ordered-from-anywhere",
         "an ordered queue takes items by the caller's CPU while its slots are replaced one by one",
-        "execute-and-move+execute-and-move+ordered-attrs",
+        "execute-and-move+ordered-attrs",
         &[edit(
             "workqueue/queueing.rs",
             "        let cpu = if self.ordered() {",
