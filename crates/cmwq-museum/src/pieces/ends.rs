@@ -48,8 +48,8 @@ pub(super) const PIECES: &[Piece] = &[
             "await-often+await-often",
             &[edit(
                 "workqueue/task/shared.rs",
-                "        let waker = self.waker.swap(std::ptr::null_mut(), Ordering::AcqRel);",
-                "        let order = if MUTANT { Ordering::Relaxed } else { Ordering::AcqRel };\n        let waker = self.waker.swap(std::ptr::null_mut(), order);",
+                "        let waker = self.waker.swap(std::ptr::null_mut(), Ordering::Acquire);",
+                "        let order = if MUTANT { Ordering::Relaxed } else { Ordering::Acquire };\n        let waker = self.waker.swap(std::ptr::null_mut(), order);",
             )],
         ),
     ),

@@ -60,7 +60,8 @@ impl ResultState {
     }
 
     fn take_waker(&self) -> Option<Box<Foreign<Waker>>> {
-        let waker = self.waker.swap(std::ptr::null_mut(), Ordering::AcqRel);
+        // Acquire: the waker, from the thread that has stored it. It leaves nothing for others.
+        let waker = self.waker.swap(std::ptr::null_mut(), Ordering::Acquire);
         if waker.is_null() {
             return None;
         }
