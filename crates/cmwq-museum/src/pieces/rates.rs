@@ -57,8 +57,8 @@ pub(super) const PIECES: &[Piece] = &[
             ),
             edit(
                 "pool/balance/thieves.rs",
-                "        let away = if long { 0 }",
-                "        let away = if long || MUTANT { 0 }",
+                "(self.counts.running() + self.counts.away() + self.hogs.workers)",
+                "(self.counts.running() + if MUTANT { 0 } else { self.counts.away() } + self.hogs.workers)",
             ),
             edit(
                 "pool/run/steal.rs",
