@@ -33,7 +33,8 @@ fn waits(load: &Load) -> bool {
     }
 }
 
-/// The merit that the CPUs would allow if queueing and waking took no time. `None`: items of no
+/// The merit that the CPUs would allow if queueing and waking took no time. Rounds with pauses in between are taken to begin at the same time at all
+/// issuers; if they do not, the merit may be better. `None`: items of no
 /// length have no such bound, and a machine that computes something else neither.
 #[must_use]
 pub fn bound(load: &Load, machine: &Machine) -> Option<f64> {
@@ -48,7 +49,8 @@ pub fn bound(load: &Load, machine: &Machine) -> Option<f64> {
     };
     let issuers = load.issuers.on(machine.cpus.len());
     Some(match load.shape {
-        Shape::Gather { items, pause, .. } if pause != Pause::None => 1e9 / round(items, 1),
+        // Rounds of several issuers may meet.
+        Shape::Gather { items, pause, .. } if pause != Pause::None => 1e9 / round(items, issuers),
         Shape::Gather { items, .. } => {
             f64::from(items) * issuers as f64 * 1e9 / round(items, issuers)
         }
@@ -80,6 +82,12 @@ mod tests {
         near(of("scatter-8", &machine(4, 1)), 4.0 / 20e-6);
         near(of("scatter-8", &machine(64, 1)), 8.0 / 20e-6);
         near(of("burst-256", &machine(64, 1)), 1.0 / 20e-6);
+        let bursts = Load {
+            issuers: cmwq_loads::Issuers::All,
+            ..Load::named("burst-256").unwrap()
+        };
+        // An issuer on each CPU: one CPU does each burst.
+        near(bound(&bursts, &machine(64, 1)), 1.0 / (256.0 * 5e-6));
         near(of("trickle-1ms", &machine(64, 1)), 1.0 / 20e-6);
         assert_eq!(of("flood", &machine(2, 1)), None);
     }
