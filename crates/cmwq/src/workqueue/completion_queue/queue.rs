@@ -53,7 +53,7 @@ pub(in crate::workqueue) struct CompletionQueueState<T> {
     /// How many entries are submitted and not drained. It is counted only if there is a limit.
     pub(in crate::workqueue) outstanding: AtomicUsize,
     /// How many owners there are. The last one closes the queue.
-    pub(in crate::workqueue) handles: AtomicUsize,
+    pub(in crate::workqueue) handles: crate::sys::atomic::AtomicUsize,
     /// The fork generation of the process that made the queue. In a child of that process another
     /// thread may hold the lock for ever, and the eventfd is shared with the parent.
     born: u32,
@@ -88,7 +88,7 @@ impl<T> CompletionQueueState<T> {
             ringer,
             capacity,
             outstanding: AtomicUsize::new(0),
-            handles: AtomicUsize::new(1),
+            handles: crate::sys::atomic::AtomicUsize::new(1),
             born: {
                 fork::notice();
                 fork::generation()
