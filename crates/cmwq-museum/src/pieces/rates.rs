@@ -22,22 +22,6 @@ pub(super) const PIECES: &[Piece] = &[
         )],
     ),
     rated(
-        "thieves-without-bound",
-        "as many workers of a pod steal as find something, not as many as it has CPUs",
-        &[
-            edit(
-                "pool/run/worker.rs",
-                "        let may_steal = guard.spare_cpus() > 0;",
-                "        let may_steal = MUTANT || guard.spare_cpus() > 0;",
-            ),
-            edit(
-                "pool/run/worker.rs",
-                "        let finds_victim = guard.spare_cpus() > 0 &&",
-                "        let finds_victim = (MUTANT || guard.spare_cpus() > 0) &&",
-            ),
-        ],
-    ),
-    rated(
         "blocks-never-freed",
         "the memory of an item is lost when the item has ended",
         &[edit(

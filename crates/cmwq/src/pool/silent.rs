@@ -18,6 +18,8 @@ pub(in crate::pool) struct Made {
     pub(in crate::pool) batch: usize,
     pub(in crate::pool) idle_timeout_ns: u64,
     /// What it shares with the other pools of an engine.
+    /// The last-level cache.
+    pub(in crate::pool) llc: usize,
     pub(in crate::pool) params: Arc<Params>,
     pub(in crate::pool) group: Arc<Group<Pool>>,
     pub(in crate::pool) service: Arc<dyn PoolService>,
@@ -29,6 +31,7 @@ impl Default for Made {
             kind: PoolFor::Unbound,
             strict: true,
             cpus: CpuSet::from_iter([0, 1]),
+            llc: 0,
             batch: 1,
             idle_timeout_ns: 0,
             params: Arc::default(),
@@ -46,6 +49,7 @@ impl Made {
             associated: self.kind != PoolFor::Unbound,
         };
         let position = Position {
+            llc: self.llc,
             first_cpu: self.cpus.first().unwrap_or(0),
             ..Position::default()
         };

@@ -36,8 +36,19 @@ pub(in crate::pool) fn pool(id: u32, idle_timeout_ns: u64) -> Arc<Pool> {
 
 /// A pool of these CPUs that is not strict.
 pub(in crate::pool) fn pool_on(group: &Arc<Group<Pool>>, id: u32, cpus: &[usize]) -> Arc<Pool> {
+    pool_below(group, id, 0, cpus)
+}
+
+/// As [`pool_on`], below the last-level cache of this number.
+pub(in crate::pool) fn pool_below(
+    group: &Arc<Group<Pool>>,
+    id: u32,
+    llc: usize,
+    cpus: &[usize],
+) -> Arc<Pool> {
     let made = Made {
         strict: false,
+        llc,
         group: group.clone(),
         cpus: CpuSet::from_iter(cpus.iter().copied()),
         ..Made::default()

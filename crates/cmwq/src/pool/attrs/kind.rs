@@ -70,6 +70,11 @@ pub(crate) struct Position {
 }
 
 impl Position {
+    /// Whether it is under another last-level cache.
+    pub(in crate::pool) fn is_far(self, other: Position) -> bool {
+        self.distance(other).0 > 0
+    }
+
     /// Larger is farther: another LLC, another node, then by CPU number, so that not all thieves choose alike.
     pub(in crate::pool) fn distance(self, other: Position) -> (u8, usize) {
         let level = match (self.llc == other.llc, self.node == other.node) {

@@ -29,8 +29,31 @@ impl Group<Pool> {
 /// A worker's copy of its pool's neighbours, renewed when the group has changed.
 pub(in crate::pool) struct Neighbours {
     version: u64,
-    nearest_first: Vec<Weak<Pool>>,
-    wants: Vec<Arc<AtomicBool>>,
+    nearest_first: Vec<Neighbour>,
+}
+
+pub(in crate::pool) struct Neighbour {
+    pub(in crate::pool) pool: Weak<Pool>,
+    wants: Arc<AtomicBool>,
+    /// If it is far: whether it wants near thieves only.
+    only_near: Option<Arc<AtomicBool>>,
+}
+
+impl Neighbour {
+    fn of(one: &Arc<Pool>, thief: &Pool) -> Self {
+        let is_far = one.attrs.position.is_far(thief.attrs.position);
+        Neighbour {
+            pool: Arc::downgrade(one),
+            wants: one.wants_thieves.clone(),
+            only_near: is_far.then(|| one.only_near.clone()),
+        }
+    }
+
+    /// Whether it wants this thief. Relaxed: hints, as all that is known of another pool without its lock.
+    pub(in crate::pool) fn wants_thief(&self) -> bool {
+        let refuses = |only: &Arc<AtomicBool>| only.load(Ordering::Relaxed);
+        self.wants.load(Ordering::Relaxed) && !self.only_near.as_ref().is_some_and(refuses)
+    }
 }
 
 impl Neighbours {
@@ -38,21 +61,17 @@ impl Neighbours {
         Neighbours {
             version: 0,
             nearest_first: Vec::new(),
-            wants: Vec::new(),
         }
     }
 
-    pub(in crate::pool) fn of(&mut self, pool: &Pool) -> &[Weak<Pool>] {
+    pub(in crate::pool) fn of(&mut self, pool: &Pool) -> &[Neighbour] {
         // Relaxed, here and below: the members are read under their lock, which the thread that has
         // changed them and the version after it has released before.
         let version = pool.group.version.load(Ordering::Relaxed);
         if version != self.version {
             let neighbours = pool.group.neighbours_of(pool);
-            self.nearest_first = neighbours.iter().map(Arc::downgrade).collect();
-            self.wants = neighbours
-                .iter()
-                .map(|one| one.wants_thieves.clone())
-                .collect();
+            let of = |one| Neighbour::of(one, pool);
+            self.nearest_first = neighbours.iter().map(of).collect();
             self.version = version;
         }
         &self.nearest_first
@@ -63,7 +82,7 @@ impl Neighbours {
     /// overlapping pods. Called with a pool's lock held, when no pool may be dropped.
     pub(in crate::pool) fn want_thieves(&self, pool: &Pool) -> bool {
         pool.group.version.load(Ordering::Relaxed) != self.version
-            || self.wants.iter().any(|wants| wants.load(Ordering::Relaxed))
+            || self.nearest_first.iter().any(Neighbour::wants_thief)
     }
 }
 
@@ -103,7 +122,10 @@ impl Pool {
 
     /// Asks the neighbours, nearest first, for thieves. Returns how many come.
     pub(in crate::pool) fn ask_neighbours(self: &Arc<Self>, most: u32) -> u32 {
-        let neighbours = self.group().neighbours_of(self);
+        let mut neighbours = self.group().neighbours_of(self);
+        if self.only_near.load(Ordering::Relaxed) {
+            neighbours.retain(|other| !other.attrs.position.is_far(self.attrs.position));
+        }
         let left = neighbours.iter().try_fold(most, |left, other| {
             (left > 0).then(|| left - other.send_thieves(left).min(left))
         });
@@ -143,6 +165,8 @@ pub(in crate::pool) fn away(pool: &Arc<Pool>, id: u32, f: impl FnOnce() -> bool)
 mod tests {
     use super::*;
     use crate::pool::queue::pwq::Traits;
+    use crate::pool::run::steal::Stealing;
+    use crate::pool::state::group::LONG_ENOUGH_FAR_NS;
     use crate::pool::state::worker::Busy;
     use crate::pool::stubs;
 
@@ -197,6 +221,31 @@ mod tests {
         assert_eq!(sends(&searches), (1, false), "it comes by itself");
         let dying = pool(|inner, _| inner.dying = true);
         assert_eq!(sends(&dying), (0, false));
+    }
+
+    /// Between caches it would take longer to carry them than to run them.
+    #[test]
+    fn short_items_are_stolen_below_the_same_cache_only() {
+        for (item_ns, comes) in [(LONG_ENOUGH_FAR_NS - 1, 1), (LONG_ENOUGH_FAR_NS, 2)] {
+            let group = Group::new();
+            let pods = [(7, 0, [0]), (8, 0, [1]), (9, 1, [2])];
+            let pools = pods.map(|(id, llc, cpus)| stubs::pool_below(&group, id, llc, &cpus));
+            let [victim, near, far] = &pools;
+            let mut guard = victim.lock();
+            guard.pace.note(item_ns);
+            guard.note_reach();
+            drop(guard);
+            victim.call_thieves(2);
+            let created = |pool: &Arc<Pool>| u32::from(pool.lock().creating);
+            assert_eq!((created(near), created(near) + created(far)), (1, comes));
+            let finds = |pool: &Arc<Pool>| {
+                let (_, handle) = stubs::searching(pool);
+                let mut stealing = Stealing::new(pool, &handle);
+                stealing.knows(pool).finds(pool)
+            };
+            assert!(finds(near));
+            assert_eq!(finds(far), comes == 2);
+        }
     }
 
     /// They would have no CPU to compute on, and sleep for their victim's lock.

@@ -92,6 +92,7 @@ impl Pool {
             service,
             group,
             wants_thieves: Arc::default(),
+            only_near: Arc::default(),
         });
         // Releasing the lock settles the pool, which sets NOTIFY: so the first issuer asks for a
         // worker.

@@ -2,8 +2,9 @@
 
 use super::guard::{Asks, Event, PoolGuard, Rest};
 use crate::pool::attrs::kind::PoolFor;
-use crate::pool::state::group::{LONG_ENOUGH_NS, WORTH_STEALING_NS};
+use crate::pool::state::group::{LONG_ENOUGH_FAR_NS, LONG_ENOUGH_NS, WORTH_STEALING_NS};
 use crate::pool::state::pool::Pool;
+use crate::sys::atomic::Ordering;
 use crate::sys::cpu;
 use std::sync::Arc;
 
@@ -142,7 +143,14 @@ impl PoolGuard<'_> {
             // still needed.
             self.asks.thieves = most.saturating_sub(self.running()).clamp(1, MOST_THIEVES);
             self.thieves_called = true;
+            self.note_reach();
         }
+    }
+
+    /// Notes whether the items are long enough for thieves under other last-level caches.
+    pub(in crate::pool) fn note_reach(&self) {
+        let short = self.pace.wait_ns(1, 1) < LONG_ENOUGH_FAR_NS;
+        self.pool.only_near.store(short, Ordering::Relaxed);
     }
 
     /// Whether so many items will wait for longer than a neighbour's worker takes to come.

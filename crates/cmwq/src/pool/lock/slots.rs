@@ -5,6 +5,7 @@ use super::guard::PoolGuard;
 use crate::pool::attrs::params::Params;
 use crate::pool::attrs::slots::{Borrowed, Borrower, RunningSlots, UNLIMITED};
 use crate::pool::state::pool::{Holding, Pool};
+use crate::sys::atomic::Ordering;
 use crate::sys::clock;
 use std::sync::Arc;
 
@@ -187,6 +188,7 @@ impl PoolGuard<'_> {
                 // A worker of a neighbour that is searching already may take the work without a
                 // wake-up.
                 if pool.steals() {
+                    pool.only_near.store(false, Ordering::Relaxed);
                     pool.set_wants_thieves(true);
                 }
                 if !tended {

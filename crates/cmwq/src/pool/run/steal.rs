@@ -10,7 +10,6 @@ use crate::pool::balance::thieves::Neighbours;
 use crate::pool::state::member;
 use crate::pool::state::pool::Pool;
 use crate::pool::state::worker::{WorkerHandle, WorkerSlot, WorkerState};
-use crate::sys::atomic::Ordering;
 use std::sync::Arc;
 
 /// How many items or batches a thief takes before it looks at its own pool again.
@@ -32,6 +31,13 @@ impl Stealing {
         }
     }
 
+    /// It has seen which neighbours its pool has.
+    #[cfg(all(test, not(cmwq_loom)))]
+    pub(in crate::pool) fn knows(&mut self, pool: &Pool) -> &Self {
+        self.neighbours.of(pool);
+        self
+    }
+
     /// Whether there is a victim.
     pub(in crate::pool) fn finds(&self, pool: &Pool) -> bool {
         pool.has_victims() && self.neighbours.want_thieves(pool)
@@ -42,11 +48,11 @@ impl Pool {
     /// Steals from the nearest victim. The caller's own pool must count the worker as away. Returns
     /// `false` if there was nothing to steal.
     pub(in crate::pool) fn steal(self: &Arc<Self>, thief: &mut Stealing) -> bool {
-        for victim in thief.neighbours.of(self) {
-            let Some(victim) = victim.upgrade() else {
+        for neighbour in thief.neighbours.of(self) {
+            let Some(victim) = neighbour.pool.upgrade() else {
                 continue;
             };
-            if victim.wants_thieves.load(Ordering::Relaxed)
+            if neighbour.wants_thief()
                 && member::as_guest_of(&victim, || {
                     victim.host(self, &thief.handle, &mut thief.size)
                 })
@@ -114,6 +120,7 @@ mod tests {
     use crate::pool::state::group::Group;
     use crate::pool::state::member::Membership;
     use crate::pool::stubs;
+    use crate::sys::atomic::Ordering;
     use crate::sys::sync::Mutex;
     use crate::topology::CpuSet;
     use std::sync::atomic::AtomicUsize;

@@ -345,7 +345,7 @@ impl<'p> Worker<'p> {
         let may_steal = guard.spare_cpus() > 0;
         pool.inbox.none_accepted();
         drop(guard);
-        let wanted = may_steal && pool.has_victims();
+        let wanted = may_steal && self.stealing.finds(pool);
         if wanted {
             pool.attrs.params.cpu_budget.keep();
             if thieves::away(pool, self.id, || pool.steal(&mut self.stealing)) {
@@ -355,7 +355,7 @@ impl<'p> Worker<'p> {
         if alone && !yields_slot {
             pool.service.woke();
             pool.inbox.expect_searcher(self.id, cpu::current());
-            pool.spin(self.took_one, !wanted);
+            pool.spin(self.took_one, !pool.has_victims());
         }
         let guard = self.unbind(pool.lock_beside_batches());
         // The lock was free meanwhile, so check again.

@@ -150,6 +150,8 @@ pub(crate) struct Pool {
     pub(in crate::pool) group: Arc<Group<Pool>>,
     /// More waits here than this pod's CPUs will soon run: set by the monitor, read by idle neighbours.
     pub(in crate::pool) wants_thieves: Arc<AtomicBool>,
+    /// Whether only pods under the same last-level cache shall steal, because the items are short.
+    pub(in crate::pool) only_near: Arc<AtomicBool>,
 }
 
 /// What the pool's lock guards.
