@@ -176,6 +176,8 @@ fn an_item_that_is_moved_and_disabled_at_once_is_accounted_for() {
 
 #[test]
 fn an_ordered_queue_keeps_its_order_while_its_pool_changes_for_one_cpu_after_the_other() {
+    /// So many items may wait.
+    const AHEAD: usize = 1_000;
     let engine = engine("l3:1 core:1024 pu:1");
     let _deadline = Deadline::new("one after the other", &engine);
     let wq = engine.workqueue("t").ordered().build().unwrap();
@@ -191,6 +193,10 @@ fn an_ordered_queue_keeps_its_order_while_its_pool_changes_for_one_cpu_after_the
         let mut number = 0;
         while !over.load(Ordering::Relaxed) {
             for cpu in [0, 1023] {
+                // Some wait at each change, but no millions at the end.
+                while number > last.load(Ordering::SeqCst) + AHEAD {
+                    std::thread::yield_now();
+                }
                 number += 1;
                 let (last, broken) = (last.clone(), broken.clone());
                 let check = move || {
