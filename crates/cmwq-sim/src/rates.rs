@@ -40,7 +40,7 @@ const ISSUERS: [Issuers; 5] = [
 /// More wake-ups for each item are a storm. Today's most in 150 seeds is 10.6: an issuer that joins
 /// rounds of 64 items on two sockets of four caches, where thieves come that find nothing.
 pub const MOST_WAKEUPS: f64 = 16.0;
-/// More threads of the engine for each CPU, beside [`SERVICE_THREADS`], are a storm too, unless items sleep.
+/// More threads of the engine for each CPU, beside [`SERVICE_THREADS`], are a storm too, if all items take equally long.
 pub const MOST_THREADS: f64 = 4.0;
 /// What the engine has beside its workers, and the machine's first thread.
 const SERVICE_THREADS: usize = 8;

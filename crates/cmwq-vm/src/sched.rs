@@ -317,8 +317,8 @@ impl Vm {
             .unwrap_or(target)
     }
 
-    /// Where a new thread begins on a system that looks for idle CPUs: under the cache that has the most of them; of several under the one where
-    /// the fewest threads are at home; there on the CPU of which the same is true.
+    /// Puts a new thread on its first CPU, if the system looks for idle CPUs. It takes the cache that has the most idle CPUs, or among equals the
+    /// one where the fewest threads are at home, and below that cache the CPU for which the same is true.
     pub(crate) fn spread(&mut self, tid: Tid) {
         if self.placement == Placement::Waker {
             return;

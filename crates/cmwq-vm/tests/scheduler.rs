@@ -201,8 +201,8 @@ fn a_thread_wakes_up_on_an_idle_cpu_or_on_its_wakers() {
     assert_eq!(on, waker);
 }
 
-/// A stock kernel balances when a thread is made. When one is woken, it looks under one cache only, so threads that all began under one would
-/// stay there, however many there are.
+/// A stock kernel looks for a CPU on the whole machine when a program makes a thread, and below one cache only when it wakes one. So threads
+/// that all began below one cache would stay there.
 #[test]
 fn new_threads_begin_under_all_caches() {
     let costs = machine("grace").costs;

@@ -173,10 +173,10 @@ impl RawWork {
     pub(crate) fn deeper(&self) -> bool {
         let step = |state: u32| state.checked_add(DISABLE_STEP);
         // A claim that still finds the old depth comes before this in the order of changes of this
-        // variable; the caller then finds its item and removes it under a lock. Relaxed: who waits
-        // for a run asks first whether the item is pending, and acquires there what the start of
-        // the run has released, which this read-modify-write continues. A refused claim is promised
-        // nothing.
+        // variable; the caller then finds its item and removes it under a lock. Relaxed: a thread
+        // that waits for a run asks first whether the item is pending, and acquires there what the
+        // start of the run has released, which this read-modify-write continues. A refused claim is
+        // promised nothing.
         self.state
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, step)
             .is_ok()

@@ -79,7 +79,7 @@ impl Neighbours {
 
     /// Whether a neighbour wants thieves, or the group has changed, so that there may be other
     /// neighbours. The shared counter alone does not tell, because it also counts pools with
-    /// overlapping pods. Called with a pool's lock held, when no pool may be dropped.
+    /// overlapping pods. It drops no pool, so a pool's lock may be held.
     pub(in crate::pool) fn want_thieves(&self, pool: &Pool) -> bool {
         pool.group.version.load(Ordering::Relaxed) != self.version
             || self.nearest_first.iter().any(Neighbour::wants_thief)

@@ -54,7 +54,7 @@ impl BellSlot {
         let fd = self.fd.load(Ordering::SeqCst);
         if fd != NONE {
             write(fd);
-            // Release: who takes the mark reads the descriptor after this write. Both change the mark by one step, so none is lost.
+            // Release: the thread that takes the mark reads the descriptor after this write. Both change the mark by one step, so none is lost.
             self.rung.swap(1, Ordering::Release);
         }
         // Release: the ringer does not use the descriptor any more.

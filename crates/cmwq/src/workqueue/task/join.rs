@@ -143,9 +143,9 @@ impl<F, T> JoinableTask<F, T> {
     unsafe fn finish(&self, result: Result<T, JoinError>) {
         // SAFETY: by the contract; this thread has taken the closure, so there is nothing to drop.
         unsafe { self.replace(Stage::Result(result)) };
-        // A handle that is gone has left no waker. It reads the result no more, so nobody needs to be
-        // told. Relaxed: whoever drops the last reference, and the result with it, acquires there
-        // what the handle did; and to tell a handle that is gone does no harm.
+        // A handle that is gone has left no waker. It reads the result no more, so no thread needs to be
+        // told. Relaxed: the thread that drops the last reference, and the result with it, acquires
+        // there what the handle did; and to tell a handle that is gone does no harm.
         let has_handle = self.shared.references.load(Ordering::Relaxed) > 1;
         if has_handle && self.shared.done.complete_polled() {
             self.shared.wake();

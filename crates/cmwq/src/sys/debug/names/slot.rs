@@ -38,7 +38,7 @@ impl NameSlot {
     pub(super) fn fill(&self, func: usize, place: usize, name: *mut Name) {
         self.place.store(place, Ordering::Relaxed);
         self.name.store(name, Ordering::Relaxed);
-        // Release: who finds the function finds its name.
+        // Release: a thread that finds the function finds its name.
         self.func.store(func, Ordering::Release);
         self.pair.store(func.wrapping_add(place), Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! The table of names, and who writes it.
+//! The table of names, and the thread that writes it.
 
 use super::slot::{Name, NameSlot};
 use crate::sys::atomic::Ordering;
