@@ -47,6 +47,11 @@ pub(crate) struct Inbox {
     searcher: AtomicU64,
 }
 
+/// The word that names a worker and the CPU on which it is expected, if that is known.
+fn searcher(worker: u32, cpu: Option<usize>) -> u64 {
+    u64::from(worker) << 32 | cpu.map_or(0, |cpu| cpu as u64 + 1)
+}
+
 impl Inbox {
     /// Publishes `item`.
     #[inline]
@@ -155,8 +160,18 @@ impl Inbox {
     /// The worker of this number searches, or will, on `cpu`.
     #[inline]
     pub(crate) fn expect_searcher(&self, worker: u32, cpu: Option<usize>) {
-        let cpu = cpu.map_or(0, |cpu| cpu as u64 + 1);
-        self.set_searcher(u64::from(worker) << 32 | cpu);
+        self.set_searcher(searcher(worker, cpu));
+    }
+
+    /// As [`expect_searcher`](Self::expect_searcher), unless another thread has said something else
+    /// since the worker was expected on the CPU `from`.
+    pub(crate) fn searcher_is_woken(&self, worker: u32, from: Option<usize>, cpu: Option<usize>) {
+        let _ = self.searcher.compare_exchange(
+            searcher(worker, from),
+            searcher(worker, cpu),
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
     }
 
     #[inline]

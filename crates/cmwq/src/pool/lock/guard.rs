@@ -4,7 +4,7 @@
 //! here and done after the unlock, on every way out.
 
 use super::holds::most_in_a_hold;
-use crate::item::Completion;
+use crate::item::{Completion, Inbox};
 use crate::pool::queue::pwq::{Ended, PwqKey};
 use crate::pool::state::pool::{FrontEnd, Inner, Pool};
 use crate::pool::state::worker::{WorkerHandle, WorkerState};
@@ -67,17 +67,27 @@ pub(crate) struct PoolGuard<'p> {
 /// A worker to be woken once the lock is free.
 pub(in crate::pool) struct Wake {
     worker: Arc<WorkerHandle>,
+    id: u32,
     /// The CPU that it is bound to before: see [`placement`](crate::pool::wake::placement).
     onto: Option<usize>,
+    /// The CPU of the thread that wakes it.
+    from: Option<usize>,
+    /// The CPU on which it will search.
+    expected: Option<usize>,
 }
 
 impl Wake {
-    pub(in crate::pool) fn wake(self) {
-        if let Some(cpu) = self.onto {
+    pub(in crate::pool) fn wake(self, inbox: &Inbox) {
+        // A worker that is not parked has been woken by another thread in the meantime, and has
+        // bound itself to its pod.
+        if let Some(cpu) = self.onto
+            && self.worker.is_parked()
+        {
             // If the system refuses, the worker is woken on a CPU that the system chooses.
             let _ = thread::bind_other_to(self.worker.tid(), cpu);
         }
         self.worker.wake();
+        inbox.searcher_is_woken(self.id, self.from, self.expected);
     }
 }
 
@@ -185,22 +195,32 @@ impl<'p> PoolGuard<'p> {
         inner.stats.wakeups += 1;
         let slot = &mut inner.workers[id];
         slot.woken = true;
-        let onto = inner
-            .occupied
-            .pick(&mut slot.place, cpu::current(), &inner.binding);
-        pool.inbox.expect_searcher(id, slot.place.expected());
-        let handle = Wake {
+        let here = cpu::current();
+        let onto = inner.occupied.pick(&mut slot.place, here, &inner.binding);
+        // Until this thread has woken it, the worker waits for the CPU of this thread.
+        pool.inbox.expect_searcher(id, here);
+        self.wake_worker(id, onto, here);
+    }
+
+    fn wake_worker(&mut self, id: u32, onto: Option<usize>, from: Option<usize>) {
+        let slot = &self.workers[id];
+        let wake = Wake {
             worker: slot.handle.clone(),
+            id,
             onto,
+            from,
+            expected: slot.place.expected(),
         };
         if self.wake.is_none() {
-            self.wake = Some(handle);
+            self.wake = Some(wake);
         } else {
-            self.rest.get_or_insert_default().wake_more.push(handle);
+            self.rest.get_or_insert_default().wake_more.push(wake);
         }
     }
 
-    /// Moves the worker that searches to a free CPU, if it waits for the one on which the calling thread runs.
+    /// Has the worker that searches begin, if it waits for the CPU on which the calling thread runs:
+    /// moves it to a free CPU, or wakes it, if the thread that has picked it was preempted before it
+    /// could do so.
     pub(in crate::pool) fn move_searcher(&mut self) {
         let Some(here) = cpu::current() else { return };
         let Some(id) = self.pool.inbox.searcher_on(here) else {
@@ -210,6 +230,10 @@ impl<'p> PoolGuard<'p> {
         if let Some(slot) = inner.workers.get_mut(id)
             && slot.state == WorkerState::Searching
         {
+            if slot.handle.is_parked() {
+                let onto = slot.place.expected().filter(|_| slot.place.is_bound());
+                return self.wake_worker(id, onto, Some(here));
+            }
             let to = inner
                 .occupied
                 .move_away(&mut slot.place, here, &inner.binding);

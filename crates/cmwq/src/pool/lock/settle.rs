@@ -168,7 +168,7 @@ impl PoolGuard<'_> {
     #[inline(never)]
     fn follow_up(&mut self) {
         if let Some(worker) = self.wake.take() {
-            worker.wake();
+            worker.wake(&self.pool.inbox);
         }
         if let Some(rest) = self.rest.take() {
             rest.follow_up(self.pool);
@@ -221,7 +221,7 @@ impl Rest {
     #[cold]
     fn follow_up(self, pool: &Arc<Pool>) {
         for worker in self.wake_more {
-            worker.wake();
+            worker.wake(&pool.inbox);
         }
         for event in self.events {
             match event {

@@ -391,13 +391,22 @@ impl<'p> Worker<'p> {
         drop(guard);
         self.name.restore();
         pool.pending_wakeups.wake_entered();
-        self.handle.parker.park();
-        pool.service.woke();
+        // The thread that picks this worker takes it off the idle list and counts it as searching.
+        let mut guard = loop {
+            self.handle.parker.park();
+            pool.service.woke();
+            let guard = pool.lock_beside_batches();
+            if guard.workers[self.id].state == WorkerState::Searching {
+                break guard;
+            }
+            drop(guard);
+            // The token of a thread that picked this worker earlier and was preempted then, so that
+            // another one woke it. It may have bound this worker since.
+            pool.bind_to_pod();
+        };
         if let Some(budget) = &mut self.budget {
             budget.renew();
         }
-        // The waker has taken this worker off the idle list and counted it as searching.
-        let mut guard = pool.lock_beside_batches();
         let inner: &mut Inner = &mut guard;
         let slot = &mut inner.workers[self.id];
         inner.occupied.woke(&mut slot.place, cpu::current());

@@ -212,6 +212,11 @@ impl WorkerHandle {
         self.parker.unpark();
     }
 
+    /// Whether it sleeps because it has nothing to do, and no thread has woken it yet.
+    pub(in crate::pool) fn is_parked(&self) -> bool {
+        self.parker.is_parked()
+    }
+
     /// Whether it is asleep inside the function of an item.
     pub(in crate::pool) fn sleeps_in_item(&self) -> bool {
         self.state_in_item() == ThreadState::Asleep

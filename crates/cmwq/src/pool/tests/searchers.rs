@@ -1,7 +1,9 @@
 //! Workers that are awake and look for work, and those who take their CPU.
 
+use crate::Work;
 use crate::item::Completion;
 use crate::pool::lock::guard::PoolGuard;
+use crate::pool::queue::pwq::Traits;
 use crate::pool::state::group::Group;
 use crate::pool::state::member::Membership;
 use crate::pool::state::pool::Pool;
@@ -128,4 +130,46 @@ fn a_worker_that_wakes_others_does_not_pass_for_one_that_will_find_what_they_que
     let [searching, _] = seen_beside(1, 907);
     assert_eq!(searching, 1, "only the other one");
     assert_eq!(seen_beside(0, 908), [1, 1]);
+}
+
+/// A thread picks a worker, and another one takes the CPU before it can wake that worker.
+#[test]
+fn a_worker_is_woken_by_the_thread_that_has_preempted_its_waker() {
+    let [here, there] = here_and_there();
+    let pool = stubs::pool_on(&Group::new(), 933, &[here, there]);
+    let its_pool = pool.clone();
+    let worker = std::thread::spawn(move || {
+        let (id, handle) = its_pool.enroll();
+        let _membership = Membership::enter(&its_pool, id);
+        its_pool.work(id, &handle);
+    });
+    let is_idle = || pool.lock_beside_batches().idle().len() == 1;
+    let pwq = stubs::add_pwq(&pool, Traits::default(), 1);
+    let ran = Arc::new(AtomicU32::new(0));
+    let counts = ran.clone();
+    let work = Work::new(move || _ = counts.fetch_add(1, Ordering::Relaxed));
+    stubs::eventually(is_idle);
+    let late = {
+        let mut guard = pool.lock();
+        assert!(guard.wake_idle());
+        guard.wake.take().expect("it was picked")
+    };
+    stubs::queue(&pool, pwq, &work);
+    stubs::eventually(|| ran.load(Ordering::Relaxed) == 1);
+    // The first thread wakes it again, and nothing waits: it stays on the list of idle workers.
+    stubs::eventually(is_idle);
+    late.wake(&pool.inbox);
+    stubs::eventually(|| {
+        let guard = pool.lock_beside_batches();
+        guard
+            .workers
+            .iter()
+            .all(|(_, slot)| slot.handle.is_parked())
+    });
+    assert!(is_idle());
+    stubs::queue(&pool, pwq, &work);
+    stubs::eventually(|| ran.load(Ordering::Relaxed) == 2);
+    stubs::eventually(is_idle);
+    pool.shut_down();
+    stubs::eventually(|| worker.is_finished());
 }

@@ -76,6 +76,10 @@ impl Place {
         std::mem::take(&mut self.bound)
     }
 
+    pub(in crate::pool) fn is_bound(&self) -> bool {
+        self.bound
+    }
+
     /// The CPU on which the thread was last seen, or to which it was moved.
     pub(in crate::pool) fn last_seen(&self) -> Option<usize> {
         self.cpu

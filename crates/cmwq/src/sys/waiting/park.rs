@@ -131,6 +131,11 @@ mod token {
             }
         }
 
+        /// Whether the thread is about to sleep, or sleeps, and has no token.
+        pub(crate) fn is_parked(&self) -> bool {
+            self.0.load(Ordering::Relaxed) == PARKED
+        }
+
         /// Leaves a token and wakes the sleeper if it sleeps. No system call when it does not.
         pub(crate) fn unpark(&self) {
             if self.0.swap(TOKEN, Ordering::Release) == PARKED {
@@ -222,6 +227,10 @@ mod modelled {
         pub(crate) fn park_for(&self, _timeout: Option<Duration>) -> bool {
             self.park();
             true
+        }
+
+        pub(crate) fn is_parked(&self) -> bool {
+            !*self.0.lock().unwrap()
         }
 
         pub(crate) fn unpark(&self) {
