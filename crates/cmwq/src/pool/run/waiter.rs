@@ -21,7 +21,6 @@ use crate::pool::task::run::{Run, Task};
 use crate::pool::wake::placement::Place;
 use crate::sys::cpu;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A thread that waits for items, one after the other. It accounts for the end of one that it ran when it takes the next, under the same lock.
 /// It [settles](Self::settle) before it sleeps or runs anything else.
@@ -30,22 +29,7 @@ pub(crate) struct Waiter {
     pool: Option<Arc<Pool>>,
     ended: Option<(Run, bool)>,
     counts: Counted,
-    patience: Patience,
 }
-
-/// Whether a thread leaves its item to workers for a while if they are all at work on short items.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Patience {
-    #[default]
-    None,
-    Has,
-    /// The waiter has already left the item to the workers once.
-    Used,
-}
-
-/// Within this time a worker begins an item that was left to it, unless items take far longer than
-/// those before.
-const SOON: Duration = Duration::from_millis(1);
 
 /// How a thread that is no worker counts in the pool whose item it runs: as a running worker, so that no worker is woken for the CPU that it uses.
 #[derive(Default)]
@@ -58,13 +42,14 @@ struct Counted {
 impl Counted {
     fn begin_item(&mut self, guard: &mut PoolGuard<'_>, cpu: Option<usize>) {
         guard.occupied.enter(&mut self.place, cpu);
-        let shares = guard.occupied.is_shared(&self.place);
+        // A worker that this thread has preempted already counts for this CPU. And where short items
+        // crowd the lock so much that one may run, that is to be a worker, which takes many at once.
+        let counts = !guard.occupied.is_shared(&self.place) && guard.crowding.most() > 1;
         match self.joiner {
-            // A worker that this thread has preempted already counts for this CPU.
-            Some(_) if shares => self.stop_counting(guard),
-            Some(joiner) => guard.counts.move_joiner(joiner),
+            Some(joiner) if counts => guard.counts.move_joiner(joiner),
+            Some(_) => self.stop_counting(guard),
             // Under a limit over all pools it would need a running slot; it goes on without one.
-            None if shares || guard.is_limited() => {}
+            None if !counts || guard.is_limited() => {}
             None => self.joiner = Some(guard.counts.enter_joiner()),
         }
     }
@@ -127,22 +112,14 @@ impl Waiter {
         done: &Completion,
         may_wait: impl FnOnce() -> bool,
     ) -> bool {
-        self.patience = Patience::Has;
-        let ran = self.run(item, find);
-        let patience = std::mem::replace(&mut self.patience, Patience::None);
-        if ran {
+        if self.run(item, find) {
             return true;
         }
         self.settle();
         if !may_wait() {
             return false;
         }
-        let soon = patience != Patience::Used || done.wait_timeout(SOON);
-        // No worker has come in that time, because their items last longer.
-        if soon || !self.run_only(item, cpu::current()) {
-            self.settle();
-            done.wait();
-        }
+        done.wait();
         true
     }
 
@@ -166,15 +143,6 @@ impl Waiter {
         guard.fetch_from_slot_of_another(pool.id, item);
         if !is_worker {
             guard.move_searcher();
-        }
-        if self.patience == Patience::Has
-            && !is_worker
-            && self.counts.joiner.is_none()
-            && guard.leaves_no_cpu_to_waiters()
-        {
-            self.patience = Patience::Used;
-            self.counts.leave(&mut guard);
-            return None;
         }
         let up_to = guard.reached();
         loop {
@@ -216,19 +184,14 @@ impl Drop for Waiter {
 
 #[cfg(all(test, not(cmwq_loom)))]
 impl Waiter {
-    /// Runs `item`, of this pool, as if on this CPU; with `patiently`, only if no worker will run
-    /// it soon.
+    /// Runs `item`, of this pool, as if on this CPU.
     pub(in crate::pool) fn run_at(
         &mut self,
         pool: &Arc<Pool>,
         item: &RawWork,
         cpu: Option<usize>,
-        patiently: bool,
     ) -> bool {
         self.pool = Some(pool.clone());
-        if patiently {
-            self.patience = Patience::Has;
-        }
         self.run_only(item, cpu)
     }
 }
@@ -244,11 +207,6 @@ impl Pool {
 }
 
 impl PoolGuard<'_> {
-    /// Much waits, and as many threads run items as may: a worker gets to each item soon, and one more thread would only take the CPU from another one.
-    fn leaves_no_cpu_to_waiters(&self) -> bool {
-        self.pool.pending_wakeups.may_defer() && self.running() >= self.target()
-    }
-
     /// The item may be in the caller slot of the thread that has spawned it, where no worker would find it.
     fn fetch_from_slot_of_another(&mut self, pool: u32, item: &RawWork) {
         let location = item.location();

@@ -64,19 +64,16 @@ fn a_waiter_counts_while_it_runs_an_item_and_leaves_it_to_workers_where_much_wai
     stubs::queue(&pool, pwq, &work);
     assert!(pool.run_only(work.as_raw(), None));
     assert_eq!((seen.load(Ordering::Relaxed), running()), (1, 0));
-    // All CPUs are taken by short items, and a worker would get to it soon. None does, so the thread runs it.
+    // All CPUs are taken: it runs the item that it waits for all the same.
     stubs::queue(&pool, pwq, &work);
     let target = pool.lock().target();
     pool.lock().counts.set_running(target);
-    drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
     let found = pool.clone();
     let find = move |_| Some(found.clone());
     let mut waiter = Waiter::default();
-    assert!(!Waiter::default().run_at(&pool, work.as_raw(), None, true));
     assert!(waiter.run_or_wait(work.as_raw(), &find, &Completion::new(), || true));
     drop(waiter);
     assert_eq!(seen.load(Ordering::Relaxed), target + 1);
-    drop(pool.pending_wakeups.forbid(pool.id));
     pool.lock().counts.set_running(0);
 }
 
@@ -99,7 +96,7 @@ fn a_waiter_on_the_cpu_of_an_awake_worker_does_not_count_beside_it() {
     let here = Some(cpus[0]);
     let runs = |waiter: &mut Waiter| {
         stubs::queue(&pool, pwq, &work);
-        assert!(waiter.run_at(&pool, work.as_raw(), here, false));
+        assert!(waiter.run_at(&pool, work.as_raw(), here));
         seen.load(Ordering::Relaxed)
     };
     let mut waiter = Waiter::default();
@@ -107,18 +104,44 @@ fn a_waiter_on_the_cpu_of_an_awake_worker_does_not_count_beside_it() {
     let mut worker = Place::default();
     pool.lock().occupied.enter(&mut worker, here);
     assert_eq!(runs(&mut waiter), 0, "it counts no more");
-    // It leaves the next one to the workers.
-    let target = pool.lock().target();
-    pool.lock().counts.set_running(target);
-    drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
-    stubs::queue(&pool, pwq, &work);
-    assert!(!waiter.run_at(&pool, work.as_raw(), here, true));
-    assert!(!pool.lock().occupied.is_shared(&worker), "it runs nothing");
-    drop(pool.pending_wakeups.forbid(pool.id));
-    pool.lock().counts.set_running(0);
-    stubs::run_all(&pool);
     pool.lock().occupied.leave(&mut worker);
     assert_eq!(runs(&mut waiter), 1);
     drop(waiter);
     assert_eq!(pool.lock().running(), 0);
+}
+
+/// That one is to be a worker, which takes many items at once.
+#[test]
+fn a_waiter_does_not_count_where_the_lock_can_serve_one_thread_only() {
+    let cpus: Vec<usize> = thread::current_binding().unwrap().iter().collect();
+    let pool = stubs::pool_on(&Group::new(), 934, &cpus);
+    let traits = Traits {
+        waiters_run: true,
+        ..Traits::default()
+    };
+    let pwq = stubs::add_pwq(&pool, traits, 8);
+    let seen = Arc::new(AtomicU32::new(0));
+    let (of_item, its_pool) = (seen.clone(), pool.clone());
+    let work = Work::new(move || {
+        let running = its_pool.lock_beside_batches().running();
+        of_item.store(running, Ordering::Relaxed);
+    });
+    let mut waiter = Waiter::default();
+    let mut runs = || {
+        stubs::queue(&pool, pwq, &work);
+        assert!(waiter.run_at(&pool, work.as_raw(), None));
+        seen.load(Ordering::Relaxed)
+    };
+    let limit_to_one_less_than = |running| {
+        let mut guard = pool.lock();
+        while !guard.crowding.note(true) {}
+        let changes = guard.crowding.judge(running, 3, 500);
+        assert!(changes, "many waited for the lock");
+    };
+    limit_to_one_less_than(3);
+    assert_eq!(runs(), 1);
+    limit_to_one_less_than(2);
+    assert_eq!(runs(), 0);
+    assert!(pool.lock().crowding.tick(0), "no item ends");
+    assert_eq!(runs(), 1);
 }
