@@ -2,6 +2,7 @@
 
 use crate::sites::{self, Site};
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -50,6 +51,12 @@ const QUICK: Duration = Duration::from_millis(300);
 const PAIRS: [&str; 3] = ["--pairs", "--runs", "64"];
 /// Those of the protocols, often.
 const PROTOCOLS: [&str; 5] = ["--protocols", "--scheduler", "walk", "--runs", "100000"];
+/// The programs that come closest to the orderings of some files, by a part of the path: they are
+/// run often, before those of the protocols.
+const CLOSEST: [(&str, &str); 2] = [
+    ("item/raw", "queue-twice+cancel"),
+    ("workqueue/completion_queue", "wait-in-item+cpu-limit"),
+];
 
 fn failed(what: &str) -> io::Error {
     io::Error::other(what.to_owned())
@@ -138,8 +145,30 @@ impl Place {
         }
     }
 
+    /// Forgets what was learned of other programs than those that were built now: orderings have
+    /// other numbers there.
+    fn forget_others(&self) -> io::Result<()> {
+        let mut hasher = DefaultHasher::new();
+        for program in [&self.models, &self.kept.join("build/release/cmwq-sim")] {
+            hasher.write(&fs::read(program)?);
+        }
+        let built = format!("{:016x}", hasher.finish());
+        let known = self.kept.join("learned-of");
+        if fs::read_to_string(&known).ok().as_ref() == Some(&built) {
+            return Ok(());
+        }
+        for entry in fs::read_dir(&self.kept)? {
+            let entry = entry?;
+            if entry.file_name().to_string_lossy().starts_with("used") {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        fs::write(known, built)
+    }
+
     /// Which models use which orderings: each is run once, as it is.
     pub(crate) fn learn(&mut self, most: Duration) -> io::Result<()> {
+        self.forget_others()?;
         let listed = Command::new(&self.models).arg("--list").output()?;
         let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
         let used_file = self.kept.join("used");
@@ -230,7 +259,7 @@ impl Place {
             return Ok(!known.by.is_empty());
         }
         let weaken = format!("{number}:{to}");
-        let outcome = self.search(number, &weaken, limits)?;
+        let outcome = self.search(number, site, &weaken, limits)?;
         let by = match outcome.by.as_str() {
             "" => "NOT FOUND",
             by => by,
@@ -254,7 +283,13 @@ impl Place {
         Ok(found)
     }
 
-    fn search(&self, number: usize, weaken: &str, limits: &Limits) -> io::Result<Outcome> {
+    fn search(
+        &self,
+        number: usize,
+        site: &Site,
+        weaken: &str,
+        limits: &Limits,
+    ) -> io::Result<Outcome> {
         let mut runs = Vec::new();
         let users = self.users.get(&number).map_or(&[][..], Vec::as_slice);
         let within = |most: Duration| users.partition_point(|(time, _)| *time <= most);
@@ -265,7 +300,14 @@ impl Place {
             return Ok(outcome);
         }
         if self.explored.contains(&number) {
-            for (what, name, number_of) in [
+            let closest = CLOSEST.iter().find(|(part, _)| site.file.contains(part));
+            let closest = closest.map(|(_, program)| {
+                let often = ["--scheduler", "walk", "--runs", "100000"];
+                let options = [&["--programs", *program], &often[..]].concat();
+                let corpus = self.corpus(&options, limits.explore, limits.jobs);
+                (corpus, *program, "runs of it")
+            });
+            let usual = [
                 (
                     self.explore(limits.seeds, limits.explore, limits.jobs),
                     "exploration",
@@ -276,12 +318,13 @@ impl Place {
                     "small programs",
                     "runs of small programs",
                 ),
-                (
-                    self.corpus(&PROTOCOLS, limits.explore, limits.jobs),
-                    "programs of the protocols",
-                    "runs of those of the protocols",
-                ),
-            ] {
+            ];
+            let protocols = (
+                self.corpus(&PROTOCOLS, limits.explore, limits.jobs),
+                "programs of the protocols",
+                "runs of those of the protocols",
+            );
+            for (what, name, number_of) in usual.into_iter().chain(closest).chain([protocols]) {
                 if let Some(how) = self.search_by(what, weaken, number_of, limits, &mut runs)? {
                     return Ok(Outcome {
                         by: name.to_owned(),

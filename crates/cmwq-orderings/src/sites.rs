@@ -264,4 +264,74 @@ fn after() {
         assert_eq!(found, expected);
         assert_eq!(sites[1].weaker(), ["Acquire", "Release"]);
     }
+
+    /// What the operation is on: the last name before it, without calls and indices.
+    fn receiver(before: &str) -> Option<&str> {
+        let mut depth = 0;
+        let open = before.char_indices().rev().find_map(|(at, c)| {
+            match c {
+                ')' => depth += 1,
+                '(' if depth > 0 => depth -= 1,
+                '(' => return Some(at),
+                _ => {}
+            }
+            None
+        })?;
+        let of_a_name = |c: char| c.is_alphanumeric() || c == '_';
+        let dotted = before[..open].trim_end_matches(of_a_name).trim_end();
+        let mut rest = dotted.strip_suffix('.')?.trim_end();
+        while rest.ends_with([')', ']']) {
+            rest = rest[..rest.rfind(['(', '['])?].trim_end();
+        }
+        rest.rsplit(|c| !of_a_name(c)).next()
+    }
+
+    /// The names of fields and statics in this file whose type is a plain atomic under loom too.
+    fn plain_names(source: &str) -> Vec<&str> {
+        let mut types = Vec::new();
+        let mut before = "";
+        for line in source.lines() {
+            let listed = line.strip_prefix("use crate::sys::atomic::plain::");
+            if let Some(listed) = listed.filter(|_| before != "#[cfg(not(cmwq_loom))]") {
+                let names = listed.split(|c: char| !c.is_alphanumeric());
+                types.extend(names.filter(|name| name.starts_with("Atomic")));
+            }
+            before = line;
+        }
+        let declares = |line: &&str| {
+            let plain = |name: &&str| line.contains("plain::Atomic") || types.contains(name);
+            let mut words = line.split(|c: char| !c.is_alphanumeric());
+            !line.contains("::new(") && words.any(|word| word.starts_with("Atomic") && plain(&word))
+        };
+        source
+            .lines()
+            .filter(declares)
+            .filter_map(|line| line.split_once(':'))
+            .filter_map(|(name, _)| name.rsplit(' ').next())
+            .collect()
+    }
+
+    #[test]
+    fn an_atomic_that_loom_does_not_see_orders_nothing() {
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cmwq/src");
+        let folder = |file: &str| file.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+        let mut files = Vec::new();
+        list(&sources, &mut files).unwrap();
+        let mut plain = std::collections::BTreeSet::new();
+        for path in &files {
+            let file = path.strip_prefix(&sources).unwrap().to_string_lossy();
+            if is_shipped(&file) {
+                let source = fs::read_to_string(path).unwrap();
+                let names = plain_names(&source);
+                plain.extend(names.iter().map(|name| (folder(&file), (*name).to_owned())));
+            }
+        }
+        assert!(plain.len() > 60, "{plain:?}");
+        for site in find(&sources).unwrap() {
+            let source = fs::read_to_string(sources.join(&site.file)).unwrap();
+            let name = receiver(&without_tests(&source)[..site.at]).map(str::to_owned);
+            let is_plain = name.is_some_and(|name| plain.contains(&(folder(&site.file), name)));
+            assert!(!is_plain, "{}: {}", site.place(), site.text);
+        }
+    }
 }

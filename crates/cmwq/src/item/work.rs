@@ -350,6 +350,26 @@ mod model {
     }
 
     #[test]
+    fn who_claims_an_item_comes_after_the_owner_that_gave_it_up() {
+        loom::model(|| {
+            let (written, work) = Written::new();
+            let claims = |written: Arc<Written>, work: Work| {
+                if let Ok(pending) = work.claim() {
+                    written.write();
+                    pending.release();
+                    work.unlend();
+                }
+            };
+            let (other, of_other) = (work.clone(), written.clone());
+            let owner = thread::spawn(move || claims(of_other, other));
+            // The checker takes a thread's first step after a spawn to come before the new thread.
+            drop(work.clone());
+            claims(written, work);
+            owner.join().unwrap();
+        });
+    }
+
+    #[test]
     fn a_run_sees_what_was_done_before_the_item_was_enabled() {
         loom::model(|| {
             let work = Work::new(|| {});

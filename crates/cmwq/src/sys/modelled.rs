@@ -8,6 +8,7 @@
 
 use super::atomic::Ordering;
 use loom::sync::atomic as imp;
+pub(crate) use loom::sync::atomic::fence;
 use std::cell::Cell;
 
 loom::thread_local! {

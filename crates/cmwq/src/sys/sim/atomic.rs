@@ -36,6 +36,14 @@ pub(crate) fn prefetch(address: usize, to_write: bool) {
     }
 }
 
+pub(crate) fn fence(order: Ordering) {
+    if cmwq_vm::is_inside() && weak::is_weak() {
+        weak::fence(order);
+    } else {
+        std::sync::atomic::fence(order);
+    }
+}
+
 /// A value as the weak memory keeps it.
 trait Bits: Copy {
     fn to_bits(self) -> u64;
@@ -263,14 +271,6 @@ pub(crate) mod plain {
     use super::{Access, Bits};
     use cmwq_vm::weak;
     use std::sync::atomic::Ordering;
-
-    pub(crate) fn fence(order: Ordering) {
-        if cmwq_vm::is_inside() && weak::is_weak() {
-            weak::fence(order);
-        } else {
-            std::sync::atomic::fence(order);
-        }
-    }
 
     /// Whether the memory is weak. There is no charge.
     #[inline]

@@ -263,3 +263,20 @@ fn what_an_owner_did_comes_before_the_entries_that_are_left_are_dropped() {
         owner.join().unwrap();
     });
 }
+
+#[test]
+fn who_finds_every_poster_gone_finds_what_they_posted() {
+    explore(3, || {
+        let queue = queue();
+        let poster = posting(&queue, 0..1);
+        // The checker takes a thread's first step after a spawn to come before the new thread.
+        drop(queue.clone());
+        let (is_alone, _) = queue.inner.who_can_post();
+        if is_alone {
+            let mut entries = Vec::new();
+            assert_eq!(queue.drain(9, &mut entries), 1, "no one else can post");
+            assert_eq!(tokens(entries), [0]);
+        }
+        poster.join().unwrap();
+    });
+}

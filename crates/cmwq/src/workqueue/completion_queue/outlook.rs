@@ -4,8 +4,7 @@
 
 use super::queue::CompletionQueueState;
 use crate::pool::current_work;
-use crate::sys::atomic::Ordering;
-use crate::sys::atomic::plain::fence;
+use crate::sys::atomic::{Ordering, fence};
 use crate::sys::local::thread_local;
 use crate::workqueue::Workqueue;
 use crate::workqueue::parts::core::WqCore;
@@ -69,19 +68,25 @@ impl<T> CompletionQueueState<T> {
         if !has_items_here && !standings.some_wait_for_caller {
             return Outlook::Open;
         }
-        let one_owner = 1;
-        let is_alone = self.handles.load(Ordering::Relaxed) == one_owner
-            && self.posters.load(Ordering::Relaxed) == 0;
-        let items = Arc::strong_count(self) - one_owner;
+        let (is_alone, items) = self.who_can_post();
         let only_here = has_items_here && items == ITEMS_HERE.get().1;
         let only_behind = items > 0 && standings.some_wait_for_caller && !standings.some_go_on;
-        // A poster posts before it is counted as gone. The fence makes the entries of posters that
-        // are gone visible.
-        fence(Ordering::Acquire);
         match is_alone && (only_here || only_behind) {
             true => Outlook::Never,
             false => Outlook::MayChange,
         }
+    }
+
+    /// Returns whether the caller is the only owner and there is no poster, and how many items can
+    /// still post. What posters and items that are gone have posted is visible to the caller.
+    pub(super) fn who_can_post(self: &Arc<Self>) -> (bool, usize) {
+        let one_owner = 1;
+        let is_alone = self.handles.load(Ordering::Relaxed) == one_owner
+            && self.posters.load(Ordering::Relaxed) == 0;
+        let items = Arc::strong_count(self) - one_owner;
+        // Posters and items post before they are counted as gone.
+        fence(Ordering::Acquire);
+        (is_alone, items)
     }
 
     /// Combines the [`Standing`] of all workqueues to which items were submitted: whether some of

@@ -3,8 +3,7 @@
 
 use super::posts::{FD, Marks, Posted, Posts, THREAD};
 use crate::pool::Pool;
-use crate::sys::atomic::plain::{AtomicU64, AtomicUsize};
-use crate::sys::atomic::{AtomicU32, Ordering};
+use crate::sys::atomic::{AtomicU32, AtomicUsize, Ordering, plain};
 use crate::sys::bell::Ringer;
 use crate::sys::sync::Mutex;
 use crate::sys::{fork, park};
@@ -51,9 +50,9 @@ pub(in crate::workqueue) struct CompletionQueueState<T> {
     /// limit.
     pub(in crate::workqueue) capacity: Option<usize>,
     /// How many entries are submitted and not drained. It is counted only if there is a limit.
-    pub(in crate::workqueue) outstanding: AtomicUsize,
+    pub(in crate::workqueue) outstanding: plain::AtomicUsize,
     /// How many owners there are. The last one closes the queue.
-    pub(in crate::workqueue) handles: crate::sys::atomic::AtomicUsize,
+    pub(in crate::workqueue) handles: AtomicUsize,
     /// The fork generation of the process that made the queue. In a child of that process another
     /// thread may hold the lock for ever, and the eventfd is shared with the parent.
     born: u32,
@@ -66,7 +65,7 @@ pub(in crate::workqueue) struct CompletionQueueState<T> {
     /// The workqueues to which items were submitted.
     pub(in crate::workqueue) queues: Mutex<Vec<Weak<WqCore>>>,
     /// The serial number of the workqueue that was entered last into `queues`. 0: there is none.
-    pub(in crate::workqueue) last_queue: AtomicU64,
+    pub(in crate::workqueue) last_queue: plain::AtomicU64,
 }
 
 /// The state that owners share. No poster takes its lock.
@@ -87,8 +86,8 @@ impl<T> CompletionQueueState<T> {
             epoch: AtomicU32::new(0),
             ringer,
             capacity,
-            outstanding: AtomicUsize::new(0),
-            handles: crate::sys::atomic::AtomicUsize::new(1),
+            outstanding: plain::AtomicUsize::new(0),
+            handles: AtomicUsize::new(1),
             born: {
                 fork::notice();
                 fork::generation()
@@ -101,7 +100,7 @@ impl<T> CompletionQueueState<T> {
             tasks: Mutex::new(Vec::new()),
             posters: AtomicUsize::new(0),
             queues: Mutex::new(Vec::new()),
-            last_queue: AtomicU64::new(0),
+            last_queue: plain::AtomicU64::new(0),
         }
     }
 
