@@ -299,14 +299,16 @@ fn after() {
             before = line;
         }
         let declares = |line: &&str| {
-            let plain = |name: &&str| line.contains("plain::Atomic") || types.contains(name);
+            let plain = |name: &&str| {
+                line.contains("plain::Atomic") || types.contains(name) && !line.contains("::Atomic")
+            };
             let mut words = line.split(|c: char| !c.is_alphanumeric());
             !line.contains("::new(") && words.any(|word| word.starts_with("Atomic") && plain(&word))
         };
         source
             .lines()
             .filter(declares)
-            .filter_map(|line| line.split_once(':'))
+            .filter_map(|line| line.split_once(": "))
             .filter_map(|(name, _)| name.rsplit(' ').next())
             .collect()
     }
