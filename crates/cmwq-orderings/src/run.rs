@@ -51,12 +51,6 @@ const QUICK: Duration = Duration::from_millis(300);
 const PAIRS: [&str; 3] = ["--pairs", "--runs", "64"];
 /// Those of the protocols, often.
 const PROTOCOLS: [&str; 5] = ["--protocols", "--scheduler", "walk", "--runs", "100000"];
-/// The programs that come closest to the orderings of some files, by a part of the path: they are
-/// run often, before those of the protocols.
-const CLOSEST: [(&str, &str); 2] = [
-    ("item/raw", "queue-twice+cancel"),
-    ("workqueue/completion_queue", "wait-in-item+cpu-limit"),
-];
 
 fn failed(what: &str) -> io::Error {
     io::Error::other(what.to_owned())
@@ -259,7 +253,7 @@ impl Place {
             return Ok(!known.by.is_empty());
         }
         let weaken = format!("{number}:{to}");
-        let outcome = self.search(number, site, &weaken, limits)?;
+        let outcome = self.search(number, &weaken, limits)?;
         let by = match outcome.by.as_str() {
             "" => "NOT FOUND",
             by => by,
@@ -283,13 +277,7 @@ impl Place {
         Ok(found)
     }
 
-    fn search(
-        &self,
-        number: usize,
-        site: &Site,
-        weaken: &str,
-        limits: &Limits,
-    ) -> io::Result<Outcome> {
+    fn search(&self, number: usize, weaken: &str, limits: &Limits) -> io::Result<Outcome> {
         let mut runs = Vec::new();
         let users = self.users.get(&number).map_or(&[][..], Vec::as_slice);
         let within = |most: Duration| users.partition_point(|(time, _)| *time <= most);
@@ -300,14 +288,7 @@ impl Place {
             return Ok(outcome);
         }
         if self.explored.contains(&number) {
-            let closest = CLOSEST.iter().find(|(part, _)| site.file.contains(part));
-            let closest = closest.map(|(_, program)| {
-                let often = ["--scheduler", "walk", "--runs", "100000"];
-                let options = [&["--programs", *program], &often[..]].concat();
-                let corpus = self.corpus(&options, limits.explore, limits.jobs);
-                (corpus, *program, "runs of it")
-            });
-            let usual = [
+            for (what, name, number_of) in [
                 (
                     self.explore(limits.seeds, limits.explore, limits.jobs),
                     "exploration",
@@ -318,13 +299,12 @@ impl Place {
                     "small programs",
                     "runs of small programs",
                 ),
-            ];
-            let protocols = (
-                self.corpus(&PROTOCOLS, limits.explore, limits.jobs),
-                "programs of the protocols",
-                "runs of those of the protocols",
-            );
-            for (what, name, number_of) in usual.into_iter().chain(closest).chain([protocols]) {
+                (
+                    self.corpus(&PROTOCOLS, limits.explore, limits.jobs),
+                    "programs of the protocols",
+                    "runs of those of the protocols",
+                ),
+            ] {
                 if let Some(how) = self.search_by(what, weaken, number_of, limits, &mut runs)? {
                     return Ok(Outcome {
                         by: name.to_owned(),

@@ -132,6 +132,7 @@ mod token {
         }
 
         /// Whether the thread is about to sleep, or sleeps, and has no token.
+        #[cfg(not(cmwq_loom))]
         pub(crate) fn is_parked(&self) -> bool {
             self.0.load(Ordering::Relaxed) == PARKED
         }
