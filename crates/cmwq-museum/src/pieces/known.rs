@@ -60,8 +60,8 @@ pub(super) const PIECES: &[Piece] = &[
         "the post goes to another sleeper than the one that was chosen",
         &[edit(
             "pool/lock/guard.rs",
-            "        let handle = Wake {\n            worker: slot.handle.clone(),",
-            "        let own = slot.handle.clone();\n        let first = inner.workers.iter().next().map(|(_, slot)| slot.handle.clone());\n        let handle = Wake {\n            worker: first.filter(|_| MUTANT).unwrap_or(own),",
+            "        let wake = Wake {\n            worker: slot.handle.clone(),",
+            "        let first = self.workers.iter().next().map(|(_, slot)| slot.handle.clone());\n        let first = first.filter(|_| MUTANT);\n        let wake = Wake {\n            worker: first.unwrap_or_else(|| slot.handle.clone()),",
         )],
     ),
     known(
