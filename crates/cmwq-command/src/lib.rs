@@ -11,7 +11,7 @@ pub mod output;
 mod run;
 
 pub use cli_error::CliError;
-pub use number::whole;
+pub use number::{seconds_from, whole};
 /// Gives a command the option `--color`.
 ///
 /// ```

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::dump::name_column;
 use super::{Format, ProcessArgs, latency, nothing_yet, refused, seconds};
 use crate::output;
-use cmwq_command::CliError;
+use cmwq_command::{CliError, seconds_from};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -63,9 +63,10 @@ pub(crate) struct Args {
         long,
         value_name = "S",
         default_value = "1",
-        allow_hyphen_values = true
+        allow_hyphen_values = true,
+        value_parser = interval
     )]
-    interval: String,
+    interval: Duration,
 
     /// Text to read, or JSON: a line for each workqueue in each sample
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -75,15 +76,11 @@ pub(crate) struct Args {
 /// A day: more is a slip of the hand.
 const MOST_SECONDS: f64 = 86_400.0;
 
-fn interval(text: &str) -> Result<Option<Duration>, CliError> {
-    match text.parse::<f64>() {
-        Ok(0.0) => Ok(None),
-        Ok(seconds) if (0.01..=MOST_SECONDS).contains(&seconds) => {
-            Ok(Some(Duration::from_secs_f64(seconds)))
-        }
-        _ => Err(CliError::new(format!(
-            "--interval: {text:?} is not possible: it must be 0 or a number of seconds from 0.01 to {MOST_SECONDS}"
-        ))),
+/// The time between two samples; zero if there is to be only one.
+fn interval(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(0.0) => Ok(Duration::ZERO),
+        _ => seconds_from(0.01, MOST_SECONDS)(text).map_err(|why| format!("{why}, or 0")),
     }
 }
 
@@ -103,7 +100,6 @@ fn patterns(texts: &[String]) -> Result<Vec<Regex>, CliError> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
-    let interval = interval(&args.interval)?;
     let patterns = patterns(&args.patterns)?;
     let mut client = args.process.connect()?;
     let mut next = Instant::now();
@@ -116,10 +112,10 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         if !output::print_until_closed(&text)? {
             return Ok(());
         }
-        let Some(interval) = interval else {
+        if args.interval.is_zero() {
             return Ok(());
-        };
-        next += interval;
+        }
+        next += args.interval;
         // Late, after the process was stopped: the interval restarts now.
         next = next.max(Instant::now());
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
@@ -239,13 +235,13 @@ mod tests {
 
     #[test]
     fn intervals_are_seconds_and_0_is_one_look() {
-        assert_eq!(interval("0").unwrap(), None);
-        assert_eq!(interval("0.5").unwrap(), Some(Duration::from_millis(500)));
+        assert_eq!(interval("0").unwrap(), Duration::ZERO);
+        assert_eq!(interval("0.5").unwrap(), Duration::from_millis(500));
         for text in ["", "-1", "x", "nan", "inf", "1e300", "0.0001"] {
-            let message = interval(text).expect_err("refused").to_string();
-            assert!(
-                message.contains("must be") && message.contains(text),
-                "{message}"
+            let why = interval(text).expect_err("refused");
+            assert_eq!(
+                why,
+                "it must be a number of seconds from 0.01 to 86400, or 0"
             );
         }
     }

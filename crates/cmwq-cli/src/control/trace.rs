@@ -14,7 +14,7 @@ use super::chrome::Trace;
 use super::{ProcessArgs, refused};
 use crate::out_file::OutFile;
 use crate::{output, signals};
-use cmwq_command::{CliError, whole};
+use cmwq_command::{CliError, seconds_from, whole};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,9 +41,10 @@ pub(crate) struct Args {
         long,
         value_name = "N",
         default_value = "1",
-        allow_hyphen_values = true
+        allow_hyphen_values = true,
+        value_parser = seconds_from(0.001, MOST_SECONDS)
     )]
-    seconds: String,
+    seconds: Duration,
 
     /// Events that each thread's buffer holds; it is emptied about every 100 ms
     #[arg(long, value_name = "N", default_value_t = 16 * 1024, allow_hyphen_values = true, value_parser = whole(1, MAX_TRACE_EVENTS))]
@@ -61,19 +62,8 @@ const ROUND: Duration = Duration::from_millis(100);
 /// No more events are kept: a few gigabytes of text.
 const MOST_EVENTS: usize = 20_000_000;
 
-fn duration(text: &str) -> Result<Duration, CliError> {
-    match text.parse::<f64>() {
-        Ok(seconds) if seconds > 0.0 && seconds <= MOST_SECONDS => {
-            Ok(Duration::from_secs_f64(seconds))
-        }
-        _ => Err(CliError::new(format!(
-            "--seconds: {text:?} is not possible: it must be more than 0 and at most {MOST_SECONDS}"
-        ))),
-    }
-}
-
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
-    let duration = duration(&args.seconds)?;
+    let duration = args.seconds;
     let to_stdout = args.output.as_os_str() == "-";
     let mut client = args.process.connect()?;
     let file = match to_stdout {

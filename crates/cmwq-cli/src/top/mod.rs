@@ -30,8 +30,8 @@ use signal_hook::low_level::emulate_default_handler;
 use crate::control::{ProcessArgs, refused};
 use crate::out_file::OutFile;
 use crate::signals;
-use cmwq_command::CliError;
 use cmwq_command::output::Stream;
+use cmwq_command::{CliError, seconds_from};
 use model::{Action, Model};
 
 const EXAMPLES: &str = "\
@@ -82,9 +82,10 @@ pub(crate) struct Args {
         long,
         value_name = "S",
         default_value = "1",
-        allow_hyphen_values = true
+        allow_hyphen_values = true,
+        value_parser = seconds_from(0.1, 3600.0)
     )]
-    interval: String,
+    interval: Duration,
 
     /// Take 9 samples, write the screen at 80 columns and 24 lines as an SVG picture, and end
     #[arg(long, value_name = "FILE")]
@@ -96,17 +97,8 @@ const KEY_WAIT: Duration = Duration::from_millis(50);
 /// Samples before a snapshot: then the sparklines are full.
 const SNAPSHOT_LOOKS: usize = model::HISTORY + 1;
 
-fn interval(text: &str) -> Result<Duration, CliError> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err(CliError::new(format!(
-            "--interval: {text:?} is not possible: it must be a number of seconds from 0.1 to 3600"
-        ))),
-    }
-}
-
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
-    let interval = interval(&args.interval)?;
+    let interval = args.interval;
     let can_draw = io::stdout().is_terminal()
         && io::stdin().is_terminal()
         && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
