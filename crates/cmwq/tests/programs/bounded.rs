@@ -30,6 +30,8 @@ pub(crate) struct Counts {
     begun: AtomicUsize,
     /// By a cancel or an abort.
     removed: AtomicUsize,
+    /// Cancels and aborts that have begun and are not counted yet.
+    removing: AtomicUsize,
     /// Closures that exist, and items that run.
     alive: AtomicUsize,
 }
@@ -214,18 +216,24 @@ impl Bounded {
     fn was_accepted(&self) {
         Counts::add(&self.counts.accepted);
         let counts = &self.counts;
-        // An item that runs may not have been counted yet.
+        // Items that run, and items that are being removed, may not have been counted yet.
+        let removing = counts.removing.load(SeqCst);
         let gone = counts.begun.load(SeqCst) + counts.removed.load(SeqCst);
         let waiting = counts.accepted.load(SeqCst).saturating_sub(gone);
-        let most = self.most + self.most_active;
+        let most = self.most + self.most_active + removing;
         self.broken.expect(waiting <= most, || {
             format!("bounded: {waiting} wait or begin, at most {most} may")
         });
     }
 
-    fn was_removed(&self) {
-        Counts::add(&self.counts.removed);
-        self.counts.is_over();
+    /// An item may be removed, which gives its room back before this thread can count it.
+    fn remove(&self, removes: impl FnOnce() -> bool) {
+        Counts::add(&self.counts.removing);
+        if removes() {
+            Counts::add(&self.counts.removed);
+            self.counts.is_over();
+        }
+        self.counts.removing.fetch_sub(1, SeqCst);
     }
 }
 
@@ -270,9 +278,7 @@ impl Issuer {
             12 => self.queue_bounded_item(bounded),
             13 => {
                 let at = self.random.below(bounded.items.len());
-                if bounded.items[at].cancel() {
-                    bounded.was_removed();
-                }
+                bounded.remove(|| bounded.items[at].cancel());
             }
             14 if bounded.changes => {
                 let bound = 1 + self.random.below(bounded.most);
@@ -304,11 +310,7 @@ impl Issuer {
             Ok(handle) => {
                 bounded.was_accepted();
                 match self.random.below(4) {
-                    0 => {
-                        if handle.abort() {
-                            bounded.was_removed();
-                        }
-                    }
+                    0 => bounded.remove(|| handle.abort()),
                     1 => drop(handle),
                     2 if self.handles.len() < 64 => self.handles.push((value, handle)),
                     _ => self.wait_for(value, handle),
