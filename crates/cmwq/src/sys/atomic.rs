@@ -19,8 +19,8 @@ pub(crate) use std::sync::atomic::Ordering;
 ///   one step, which has the newest value on any machine.
 /// - Figures and times that are reported, or from which a guess follows (spins, paces, limits of CPU time): an
 ///   older value is another guess, and what is decided by it is checked again under a lock or by the monitor.
-/// - Flags and counts that are written under a lock, and on which whoever depends on them takes that lock before it
-///   acts (`armed`, `manager`, `waiting`, the slots and the groups of pools): the lock orders them.
+/// - Flags and counts that are written under a lock; a thread that depends on them takes that lock
+///   before it acts (`armed`, `manager`, `waiting`, the slots and the groups of pools): the lock orders them.
 /// - Flags that are written before an epoch flips and are read behind a pin (`closed`, a handle's place): the epoch
 ///   orders them, whose atomics models see.
 ///

@@ -78,8 +78,8 @@ pub(in crate::pool) struct Wake {
 
 impl Wake {
     pub(in crate::pool) fn wake(self, inbox: &Inbox) {
-        // A worker that is not parked has been woken by another thread in the meantime, and has
-        // bound itself to its pod.
+        // A worker that is not parked does not sleep yet, or another thread has woken it in the
+        // meantime: then it has bound itself to its pod.
         if let Some(cpu) = self.onto
             && self.worker.is_parked()
         {

@@ -2,14 +2,33 @@
 
 use crate::Work;
 use crate::item::Completion;
-use crate::pool::queue::pwq::Traits;
+use crate::pool::queue::pwq::{PwqKey, Traits};
 use crate::pool::run::waiter::Waiter;
 use crate::pool::state::group::Group;
+use crate::pool::state::pool::Pool;
 use crate::pool::stubs;
 use crate::pool::wake::placement::Place;
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::thread;
 use std::sync::Arc;
+
+/// A pool of the CPUs on which this thread may run, and an item that notes how many threads run there.
+fn pool_and_observer(number: u32) -> (Arc<Pool>, PwqKey, Work, Arc<AtomicU32>) {
+    let cpus: Vec<usize> = thread::current_binding().unwrap().iter().collect();
+    let pool = stubs::pool_on(&Group::new(), number, &cpus);
+    let traits = Traits {
+        waiters_run: true,
+        ..Traits::default()
+    };
+    let pwq = stubs::add_pwq(&pool, traits, 8);
+    let seen = Arc::new(AtomicU32::new(0));
+    let (of_item, its_pool) = (seen.clone(), pool.clone());
+    let work = Work::new(move || {
+        let running = its_pool.lock_beside_batches().running();
+        of_item.store(running, Ordering::Relaxed);
+    });
+    (pool, pwq, work, seen)
+}
 
 #[test]
 fn a_waiter_that_pauses_below_a_quota_accounts_first_for_what_it_ran() {
@@ -47,19 +66,7 @@ fn a_waiter_that_pauses_below_a_quota_accounts_first_for_what_it_ran() {
 
 #[test]
 fn a_waiter_counts_while_it_runs_an_item_and_leaves_it_to_workers_where_much_waits() {
-    let cpus: Vec<usize> = thread::current_binding().unwrap().iter().collect();
-    let pool = stubs::pool_on(&Group::new(), 904, &cpus);
-    let traits = Traits {
-        waiters_run: true,
-        ..Traits::default()
-    };
-    let pwq = stubs::add_pwq(&pool, traits, 8);
-    let seen = Arc::new(AtomicU32::new(0));
-    let (of_item, its_pool) = (seen.clone(), pool.clone());
-    let work = Work::new(move || {
-        let running = its_pool.lock_beside_batches().running();
-        of_item.store(running, Ordering::Relaxed);
-    });
+    let (pool, pwq, work, seen) = pool_and_observer(904);
     let running = || pool.lock().running();
     stubs::queue(&pool, pwq, &work);
     assert!(pool.run_only(work.as_raw(), None));
@@ -80,20 +87,8 @@ fn a_waiter_counts_while_it_runs_an_item_and_leaves_it_to_workers_where_much_wai
 /// The worker has just ended an item, which has woken the thread, and waits for the CPU.
 #[test]
 fn a_waiter_on_the_cpu_of_an_awake_worker_does_not_count_beside_it() {
-    let cpus: Vec<usize> = thread::current_binding().unwrap().iter().collect();
-    let pool = stubs::pool_on(&Group::new(), 905, &cpus);
-    let traits = Traits {
-        waiters_run: true,
-        ..Traits::default()
-    };
-    let pwq = stubs::add_pwq(&pool, traits, 8);
-    let seen = Arc::new(AtomicU32::new(0));
-    let (of_item, its_pool) = (seen.clone(), pool.clone());
-    let work = Work::new(move || {
-        let running = its_pool.lock_beside_batches().running();
-        of_item.store(running, Ordering::Relaxed);
-    });
-    let here = Some(cpus[0]);
+    let (pool, pwq, work, seen) = pool_and_observer(905);
+    let here = thread::current_binding().unwrap().first();
     let runs = |waiter: &mut Waiter| {
         stubs::queue(&pool, pwq, &work);
         assert!(waiter.run_at(&pool, work.as_raw(), here));
@@ -113,19 +108,7 @@ fn a_waiter_on_the_cpu_of_an_awake_worker_does_not_count_beside_it() {
 /// That one is to be a worker, which takes many items at once.
 #[test]
 fn a_waiter_does_not_count_where_the_lock_can_serve_one_thread_only() {
-    let cpus: Vec<usize> = thread::current_binding().unwrap().iter().collect();
-    let pool = stubs::pool_on(&Group::new(), 934, &cpus);
-    let traits = Traits {
-        waiters_run: true,
-        ..Traits::default()
-    };
-    let pwq = stubs::add_pwq(&pool, traits, 8);
-    let seen = Arc::new(AtomicU32::new(0));
-    let (of_item, its_pool) = (seen.clone(), pool.clone());
-    let work = Work::new(move || {
-        let running = its_pool.lock_beside_batches().running();
-        of_item.store(running, Ordering::Relaxed);
-    });
+    let (pool, pwq, work, seen) = pool_and_observer(934);
     let mut waiter = Waiter::default();
     let mut runs = || {
         stubs::queue(&pool, pwq, &work);
