@@ -33,10 +33,9 @@ fn a_queue_of_few_items_has_most_of_them_measured() {
         "{counts:?}"
     );
     assert!(times.run.quantile_ns(0.0) >= Some(12_000_000), "{times:?}");
-    assert_eq!(
-        (times.longest_waiting_ns, times.longest_running_ns),
-        (None, None)
-    );
+    assert_eq!(times.longest_waiting_ns, None);
+    // A handle is told before the worker has ended the measurement.
+    eventually(|| self::times(&engine).longest_running_ns.is_none());
 }
 
 #[test]
