@@ -1,10 +1,9 @@
-//! The table of names, and the thread that writes it.
+//! The table of names.
 
 use super::slot::{Name, NameSlot};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicPtr, AtomicUsize};
 use std::panic::Location;
-use std::sync::Mutex;
 
 const SLOTS: usize = 1024;
 /// In how many slots, beginning with its own, a function may be.
@@ -15,14 +14,9 @@ const SEVERAL: usize = 1;
 static TABLE: [NameSlot; SLOTS] = [const {
     NameSlot {
         pair: AtomicUsize::new(0),
-        func: AtomicUsize::new(0),
-        place: AtomicUsize::new(0),
         name: AtomicPtr::new(std::ptr::null_mut()),
     }
 }; SLOTS];
-
-/// Guards the writing of slots.
-static WRITES: Mutex<()> = Mutex::new(());
 
 #[inline]
 fn slot(func: usize, step: usize) -> &'static NameSlot {
@@ -44,61 +38,55 @@ pub(crate) fn note<F: ?Sized>(func: usize, place: &'static Location<'static>) {
     }
 }
 
-/// The slot of the function, and whether it is filled. Returns `None` if all slots in which it
-/// could be belong to other functions.
-fn find(func: usize) -> Option<(&'static NameSlot, bool)> {
-    (0..REACH).find_map(|step| {
-        let slot = slot(func, step);
-        match slot.func() {
-            0 => Some((slot, false)),
-            other => (other == func).then_some((slot, true)),
-        }
-    })
+/// The slots in which a function may be, in the order in which they are filled.
+fn slots(func: usize) -> impl Iterator<Item = &'static NameSlot> {
+    (0..REACH).map(move |step| slot(func, step))
 }
 
 #[cold]
 #[inline(never)]
 fn note_anew(func: usize, kind: &str, place: &'static Location<'static>) {
-    let is_known = |slot: &NameSlot| {
-        let known = slot.place.load(Ordering::Relaxed);
-        known == SEVERAL || known == address(place)
-    };
-    match find(func) {
-        None => return,
-        Some((slot, true)) if is_known(slot) => return,
-        Some(_) => {}
-    }
-    // If another thread writes, the next spawn notes this one. In a fork's child a thread of the parent may hold the lock for ever.
-    let Ok(_writes) = WRITES.try_lock() else {
-        return;
-    };
-    match find(func) {
-        Some((slot, true)) if !is_known(slot) => {
-            slot.place.store(SEVERAL, Ordering::Relaxed);
+    let mut own = None;
+    for slot in slots(func) {
+        if slot.name().is_none() {
+            let name = own.take().unwrap_or_else(|| {
+                Box::new(Name {
+                    func,
+                    place: AtomicUsize::new(address(place)),
+                    kind: kind.to_owned(),
+                    place_text: format!("{}:{}", place.file(), place.line()),
+                })
+            });
+            match slot.fill(name) {
+                Ok(()) => {
+                    let pair = func.wrapping_add(address(place));
+                    slot.pair.store(pair, Ordering::Relaxed);
+                    return;
+                }
+                // Another thread has filled it since.
+                Err(back) => own = Some(back),
+            }
+        }
+        let Some(name) = slot.name().filter(|name| name.func == func) else {
+            continue;
+        };
+        let known = name.place.load(Ordering::Relaxed);
+        if known != SEVERAL && known != address(place) {
+            name.place.store(SEVERAL, Ordering::Relaxed);
             slot.pair.store(0, Ordering::Relaxed);
         }
-        Some((slot, false)) => {
-            let name = Box::new(Name {
-                kind: kind.to_owned(),
-                place: format!("{}:{}", place.file(), place.line()),
-            });
-            slot.fill(func, address(place), Box::into_raw(name));
-        }
-        _ => {}
+        return;
     }
 }
 
 /// The type of the closure that became the work function at `func`, and the place where it was handed over, such as
 /// `server::handle::{{closure}} (src/main.rs:42)`. `None`: it is no closure's.
 pub(super) fn closure_at(func: usize) -> Option<String> {
-    let (slot, true) = find(func)? else {
-        return None;
-    };
-    // SAFETY: it was stored before the function, from a box that is never freed.
-    let name = unsafe { &*slot.name.load(Ordering::Relaxed) };
-    Some(match slot.place.load(Ordering::Relaxed) {
+    let mut names = slots(func).map_while(NameSlot::name);
+    let name = names.find(|name| name.func == func)?;
+    Some(match name.place.load(Ordering::Relaxed) {
         SEVERAL => name.kind.clone(),
-        _ => format!("{} ({})", name.kind, name.place),
+        _ => format!("{} ({})", name.kind, name.place_text),
     })
 }
 
@@ -128,6 +116,40 @@ mod tests {
         name(&closure, func, place);
         let text = closure_at(func).expect("noted");
         assert!(text.ends_with("{{closure}}"), "of several places: {text}");
+    }
+
+    /// Each function is handed over once, while another thread hands over another one: it has a name nevertheless.
+    #[test]
+    fn functions_that_are_noted_at_the_same_time_all_have_their_names() {
+        const ROUNDS: usize = 200;
+        let place = Location::caller();
+        // The two of a round have the same slot.
+        let func =
+            |round: usize, thread: usize| 0x7ffd_dead_0230 + (4 * round + thread * SLOTS) * 16;
+        let arrived = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for thread in 0..2 {
+                let arrived = &arrived;
+                scope.spawn(move || {
+                    for round in 0..ROUNDS {
+                        arrived.fetch_add(1, Ordering::Relaxed);
+                        while arrived.load(Ordering::Relaxed) < 2 * (round + 1) {
+                            std::thread::yield_now();
+                        }
+                        note::<u8>(func(round, thread), place);
+                    }
+                });
+            }
+        });
+        for round in 0..ROUNDS {
+            for thread in 0..2 {
+                let name = closure_at(func(round, thread));
+                assert!(
+                    name.is_some_and(|name| name.starts_with("u8 (")),
+                    "{round} {thread}"
+                );
+            }
+        }
     }
 
     #[test]
