@@ -44,7 +44,9 @@ pub(in crate::pool) struct Sleepers {
 impl Sleepers {
     fn learn(&mut self, asleep: usize, asked: usize) {
         let now = asleep as u32 * WHOLE / asked as u32;
-        self.share = (self.share * 3 + now) / 4;
+        let smoothed = (self.share * 3 + now) / 4;
+        // A single tick is chance, even if all that were asked were asleep.
+        self.share = smoothed.min(2 * self.share + NOTICED - 1);
     }
 
     /// Learns that `blocked` workers are known to be blocked, and that `returned` have come back since the last tick. Returns the average of those that are
@@ -172,8 +174,12 @@ mod tests {
 
     #[test]
     fn one_that_was_asleep_by_chance_allows_nobody() {
-        let mut sleepers = Sleepers::default();
-        sleepers.learn(1, 4);
-        assert_eq!(sleepers.of(2), 0);
+        for asked in [1, 2, 4] {
+            let mut sleepers = Sleepers::default();
+            sleepers.learn(1, asked);
+            assert_eq!(sleepers.of(2), 0, "one of {asked}");
+            sleepers.learn(1, asked);
+            assert_eq!(sleepers.of(2) > 0, asked < 4, "again");
+        }
     }
 }
