@@ -2,9 +2,10 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use super::random::number;
+use std::cell::RefCell;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, Once, PoisonError};
 use std::time::Duration;
 
 fn limit() -> Duration {
@@ -14,11 +15,29 @@ fn limit() -> Duration {
 /// Time is counted in beats, a late one as one: while the machine or the process is stopped, nothing hangs.
 const BEAT: Duration = Duration::from_millis(100);
 
-/// Aborts the process with a dump if it is not dropped in time. The time is no measurement: it only has to be far longer
-/// than any machine needs. `CMWQ_TEST_DEADLINE` in seconds.
-pub(crate) struct Deadline {
-    ended: Arc<(Mutex<bool>, Condvar)>,
+/// What panics have said. The test runner would tell only at the end of the test, which may never come: values that a
+/// failed test drops may wait for items that the test holds.
+static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+fn note_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let tell = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let thread = std::thread::current();
+            let text = format!("{}: {info}", thread.name().unwrap_or("?"));
+            PANICS.lock().unwrap().push(text);
+            tell(info);
+        }));
+    });
 }
+
+/// Aborts the process with a dump if it is not dropped in time. After a failed assertion the test's thread has to end as well. The time is no measurement: it only has to be far longer
+/// than any machine needs. `CMWQ_TEST_DEADLINE` in seconds.
+pub(crate) struct Deadline(Option<Ended>);
+
+/// Ends the deadline when it is dropped.
+struct Ended(Arc<(Mutex<bool>, Condvar)>);
 
 impl Deadline {
     pub(crate) fn with_dump(
@@ -48,6 +67,7 @@ impl Deadline {
         progress: Arc<AtomicU64>,
         dump: impl FnOnce() -> String + Send + 'static,
     ) -> Self {
+        note_panics();
         let ended = Arc::new((Mutex::new(false), Condvar::new()));
         let watched = ended.clone();
         std::thread::spawn(move || {
@@ -60,8 +80,9 @@ impl Deadline {
                     // Not `eprintln`: what a test prints is captured, and lost when the process is aborted.
                     let _ = write!(
                         std::io::stderr(),
-                        "{test}: hangs, no progress for {} s\n{}{}\n",
+                        "{test}: hangs, no progress for {} s\n{}{}{}\n",
                         limit.as_secs(),
+                        panics(),
                         threads(),
                         dump()
                     );
@@ -72,15 +93,33 @@ impl Deadline {
                 ended = waited.unwrap().0;
             }
         });
-        Deadline { ended }
+        Deadline(Some(Ended(ended)))
     }
 }
 
 impl Drop for Deadline {
     fn drop(&mut self) {
-        *self.ended.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.ended.1.notify_all();
+        thread_local! {
+            static AFTER_PANICS: RefCell<Vec<Ended>> = const { RefCell::new(Vec::new()) };
+        }
+        if std::thread::panicking() {
+            AFTER_PANICS.with(|ended| ended.borrow_mut().extend(self.0.take()));
+        }
     }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.0.1.notify_all();
+    }
+}
+
+/// The last panics, for a dump.
+fn panics() -> String {
+    let panics = PANICS.lock().unwrap_or_else(PoisonError::into_inner);
+    let last = &panics[panics.len().saturating_sub(5)..];
+    last.iter().map(|text| format!("{text}\n")).collect()
 }
 
 /// Name, state, CPUs and kernel function of every thread of the process.

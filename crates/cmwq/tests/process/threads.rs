@@ -246,8 +246,9 @@ fn set_policy(tid: i32, policy: i32, priority: i32) -> bool {
     }
 }
 
-/// The policies of the library's threads if a thread of this policy makes the first queue; `None`: it may not have it.
-fn policies_below(policy: i32, priority: i32) -> Option<Vec<i64>> {
+/// A thread of this policy makes the first queue, if it may have it: then the library's threads have the policy `wanted`. Returns
+/// whether it may.
+fn threads_have(wanted: i64, policy: i32, priority: i32) -> bool {
     let on_its_thread = std::thread::spawn(move || {
         if !set_policy(0, policy, priority) {
             println!("left out, because policy {policy} is not permitted");
@@ -259,14 +260,18 @@ fn policies_below(policy: i32, priority: i32) -> Option<Vec<i64>> {
         let wq = wq.build().unwrap();
         Some((engine, deadline, wq))
     });
-    let (_engine, _deadline, wq) = on_its_thread.join().unwrap()?;
-    let mut policies = vec![wq.spawn(|| policy_of(0)).join().unwrap()];
-    // Each names itself when it has its policy.
-    eventually(|| threads_named("cmwq-").len() >= 3 && !threads_named("kworker/R").is_empty());
-    let all = [threads_named("cmwq-"), threads_named("kworker/R")].concat();
-    policies.extend(all.iter().map(|&(tid, _)| policy_of(tid)));
-    policies.dedup();
-    Some(policies)
+    let Some((_engine, _deadline, wq)) = on_its_thread.join().unwrap() else {
+        return false;
+    };
+    assert_eq!(wq.spawn(|| policy_of(0)).join().unwrap(), wanted);
+    // A new thread takes its policy after its name.
+    eventually(|| {
+        let (service, rescuers) = (threads_named("cmwq-"), threads_named("kworker/R"));
+        let mut all = service.iter().chain(&rescuers);
+        let are_there = service.len() >= 3 && !rescuers.is_empty();
+        are_there && all.all(|&(tid, _)| policy_of(tid) == wanted)
+    });
+    true
 }
 
 #[test]
@@ -280,14 +285,13 @@ fn the_librarys_threads_have_the_policy_of_the_process_but_no_real_time_one() {
             (libc::SCHED_FIFO, 1),
             (libc::SCHED_RR, 1),
         ] {
-            let found = policies_below(policy, priority);
-            assert!(found.is_none_or(|found| found == [OTHER]), "{policy}");
+            threads_have(OTHER, policy, priority);
         }
         if set_policy(process, libc::SCHED_FIFO, 1) {
-            assert_eq!(policies_below(libc::SCHED_FIFO, 1), Some(vec![OTHER]));
+            assert!(threads_have(OTHER, libc::SCHED_FIFO, 1));
         }
         assert!(set_policy(process, libc::SCHED_BATCH, 0));
-        assert_eq!(policies_below(libc::SCHED_OTHER, 0), Some(vec![BATCH]));
+        assert!(threads_have(BATCH, libc::SCHED_OTHER, 0));
     });
 }
 
