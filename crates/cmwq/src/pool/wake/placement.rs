@@ -10,22 +10,21 @@
 //! these a waker picks one that has slept on a free CPU ([`Occupied::fits`]). If workers are woken
 //! for little, one that has slept on the waker's own CPU comes first ([`Occupied::is_close`]).
 //!
-//! If no worker fits, the pick is a trial: if the system has put the worker on a used CPU though
-//! another was free, then for the next [`BOUND_AFTER`] such wake-ups the waker binds the worker to
-//! a free CPU first, and the worker binds itself to the whole pod again as soon as it is awake.
-//! After that the worker has slept on another CPU, so few wake-ups need the binding.
+//! Each wake-up while a CPU is free is a trial: if the system has put the worker on a used CPU, then
+//! for the next [`BOUND_AFTER`] wake-ups the waker binds the worker to a free CPU first (the one on
+//! which it has slept, if that is free), and the worker binds itself to the whole pod again as soon
+//! as it is awake.
 //!
-//! If more than half of the CPUs of a pod have an awake thread, the pool leaves the choice to the
-//! system, since the other CPUs may have issuers, which the pool does not know. The exception is a
-//! system that is known to wake workers on used CPUs wherever they have slept.
+//! If more than half of the CPUs of a pod have an awake thread, the pool leaves the choice to a
+//! system of which this is not known, since the other CPUs may have issuers, which the pool does not
+//! know. If other processes may use all free CPUs ([`OtherUse`](crate::pool::attrs::other_use)), it leaves the choice to any system.
 //!
 //! All of it is a hint: the system may move a thread at any time, and other threads of the process use CPUs as well.
 #![forbid(unsafe_code)]
 
 use crate::topology::CpuSet;
 
-/// For how many wake-ups, of those that need it, the waker binds the worker after the system has
-/// put one on a used CPU.
+/// For how many wake-ups the waker binds the worker after the system has put one on a used CPU.
 const BOUND_AFTER: u16 = 4096;
 
 /// If workers on average compute for less than this between a wake-up and their next sleep,
@@ -42,11 +41,9 @@ pub(in crate::pool) struct Occupied {
     threads: Box<[u16]>,
     /// How many awake threads there are.
     awake: usize,
-    /// How many more wake-ups of workers that have slept on a used CPU are bound: the system was
-    /// seen to wake such workers on used CPUs.
+    /// How many more wake-ups are bound: the system was seen to wake a worker on a used CPU while
+    /// another one was free.
     packs: u16,
-    /// The same for workers that have slept on a free CPU.
-    pulls: u16,
     /// How long workers compute from a wake-up until they sleep again, on the average.
     used_ns: u32,
 }
@@ -57,17 +54,11 @@ pub(in crate::pool) struct Place {
     cpu: Option<usize>,
     /// Whether the thread is awake or about to be, so that it uses the CPU.
     awake: bool,
-    /// Set if the thread is about to be woken without being bound: the CPU of its waker, and what
-    /// to learn from where it wakes up.
-    trial: Option<Trial>,
+    /// Set if the thread is about to be woken without being bound, while a CPU is free: the CPU of
+    /// its waker. Where it wakes up shows what the system does.
+    trial: Option<usize>,
     /// Whether it is bound to a part of the pod, and has to bind itself to the whole again.
     bound: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Trial {
-    waker: usize,
-    fits: bool,
 }
 
 impl Place {
@@ -99,7 +90,6 @@ impl Occupied {
             threads: vec![0; cpus].into(),
             awake: 0,
             packs: 0,
-            pulls: 0,
             used_ns: LONG_NS,
         }
     }
@@ -182,24 +172,18 @@ impl Occupied {
         others: usize,
     ) -> Option<usize> {
         let is_half_full = 2 * self.awake > pod.len();
-        // A system that looks for idle CPUs would leave a worker on the free CPU where it slept.
-        let is_known = self.packs > 0 && self.pulls > 0;
-        if self.is_brief()
+        let is_left = self.is_brief()
             || pod.first() == pod.last()
-            || is_half_full && !is_known
-            || self.is_full(waker, pod, others)
-        {
+            || is_half_full && self.packs == 0
+            || self.is_full(waker, pod, others);
+        if is_left {
             let slept = place.cpu;
             self.enter(place, slept);
             return None;
         }
         let fits = self.fits(place, waker);
-        let tries = match fits {
-            true => &mut self.pulls,
-            false => &mut self.packs,
-        };
-        let binds = *tries > 0;
-        *tries = tries.saturating_sub(1);
+        let binds = self.packs > 0;
+        self.packs = self.packs.saturating_sub(1);
         let slept = place.cpu;
         let free = |cpu: &usize| self.is_free(*cpu) && Some(*cpu) != waker;
         let to = match fits {
@@ -211,10 +195,7 @@ impl Occupied {
                 .or(waker.filter(|&cpu| self.is_free(cpu) && pod.contains(cpu))),
         };
         if !binds {
-            place.trial = match (waker, to) {
-                (Some(waker), Some(to)) if to != waker => Some(Trial { waker, fits }),
-                _ => None,
-            };
+            place.trial = waker.filter(|_| to.is_some() && to != waker);
             let expected = if fits { slept } else { None };
             if expected.is_some() {
                 self.enter(place, expected);
@@ -230,16 +211,13 @@ impl Occupied {
 
     /// Called when a picked worker is awake, on the CPU `now`.
     pub(in crate::pool) fn woke(&mut self, place: &mut Place, now: Option<usize>) {
-        if let Some(trial) = place.trial.take()
+        if let Some(waker) = place.trial.take()
             && let Some(cpu) = now
         {
             let own = u16::from(place.awake && place.cpu == now);
             let used = self.threads.get(cpu).copied().unwrap_or(0) > own;
-            if cpu == trial.waker || used {
-                match trial.fits {
-                    true => self.pulls = BOUND_AFTER,
-                    false => self.packs = BOUND_AFTER,
-                }
+            if cpu == waker || used {
+                self.packs = BOUND_AFTER;
             }
         }
         self.enter(place, now);
@@ -353,8 +331,8 @@ mod tests {
         assert!(sleeper.take_bound() && !sleeper.take_bound());
         occupied.woke(&mut sleeper, Some(1));
         occupied.leave(&mut sleeper);
-        // It has slept on a free CPU now, and goes there by itself.
-        assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod, 0), None);
+        // It has slept on a free CPU now, to which it is bound.
+        assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod, 0), Some(1));
         occupied.woke(&mut sleeper, Some(1));
         // The waker's CPU is the only one that is left, and the waker may be about to sleep.
         let mut third = asleep(&mut occupied, 1);
@@ -422,11 +400,8 @@ mod tests {
             occupied.woke(&mut sleeper, Some(1));
             occupied.leave(&mut sleeper);
         }
-        // Not if it is known to wake all workers on used CPUs.
+        // Not if it is known to wake workers on used CPUs.
         occupied.packs = 1;
-        assert_eq!(occupied.pick(&mut sleeper, Some(1), &pod, 0), None);
-        occupied.leave(&mut sleeper);
-        occupied.pulls = 1;
         assert_eq!(occupied.pick(&mut sleeper, Some(1), &pod, 0), Some(3));
     }
 
