@@ -12,6 +12,7 @@ use crate::sys::atomic::plain::AtomicUsize;
 pub(super) struct NameSlot {
     /// The sum of the addresses of the function and of its only place. If another pair has the same
     /// sum, it stays without a name.
+    #[cfg_attr(cmwq_loom, allow(dead_code, reason = "models have no table"))]
     pub(super) pair: AtomicUsize,
     /// Null if the slot is empty. A name is never freed.
     pub(super) name: AtomicPtr<Name>,
@@ -57,7 +58,7 @@ impl NameSlot {
 #[cfg(all(test, cmwq_loom))]
 mod model {
     use super::*;
-    use loom::cell::UnsafeCell;
+    use crate::sys::atomic::AtomicU32;
     use std::sync::Arc;
 
     /// Two threads note a function each, and a third one looks for one of them.
@@ -69,7 +70,7 @@ mod model {
                 name: AtomicPtr::new(std::ptr::null_mut()),
             });
             // Stands for what is in the name, since loom does not see that.
-            let content = Arc::new(UnsafeCell::new(0));
+            let content = Arc::new(AtomicU32::new(0));
             let fill = |slot: &NameSlot, func| {
                 slot.fill(Box::new(Name {
                     func,
@@ -86,13 +87,11 @@ mod model {
                 let (slot, content) = (slot.clone(), content.clone());
                 loom::thread::spawn(move || {
                     if slot.name().is_some_and(|name| name.func == 16) {
-                        // SAFETY: it was written before the name.
-                        content.with(|content| assert_eq!(unsafe { *content }, 16, "no name"));
+                        assert_eq!(content.load(Ordering::Relaxed), 16, "no name");
                     }
                 })
             };
-            // SAFETY: nobody reads it before the name is there.
-            content.with_mut(|content| unsafe { *content = 16 });
+            content.store(16, Ordering::Relaxed);
             let own = fill(&slot, 16).is_ok();
             let others = other.join().unwrap();
             reader.join().unwrap();
