@@ -13,6 +13,17 @@ fn json(args: &[&str]) -> Value {
     serde_json::from_str(&said(command.args(args))).expect("JSON")
 }
 
+/// The report of one run in which items ended: on a machine that others use none may end in a short one.
+fn measured(args: &[&str]) -> Value {
+    let report = ["40", "400", "4000"].into_iter().find_map(|time_ms| {
+        let own = ["--time-ms", time_ms, "--runs=1", "--scopes=cache"];
+        let report = json(&[args, &own[..]].concat());
+        let rate = report["results"][0]["items_per_s"]["median"].as_f64();
+        (rate > Some(0.0)).then_some(report)
+    });
+    report.unwrap_or_else(|| panic!("{args:?}: no item ended in 4 s"))
+}
+
 #[test]
 fn every_load_is_listed_and_is_run_by_name() {
     let list = said(&mut cmwq(&["bench", "--loop", "list"]));
@@ -22,14 +33,10 @@ fn every_load_is_listed_and_is_run_by_name() {
         .collect();
     assert!(names.len() > 20 && names.contains(&"open"), "{names:?}");
     for name in names {
-        let report = json(&["--loop", name, "--time-ms=40", "--runs=1", "--scopes=cache"]);
+        let report = measured(&["--loop", name]);
         assert_eq!(report["format"], "cmwq-bench-loop");
         assert_eq!(report["settings"]["loop"], name);
         let first = &report["results"][0];
-        assert!(
-            first["items_per_s"]["median"].as_f64() > Some(0.0),
-            "{name}"
-        );
         assert!(first["peak_threads"]["min"].as_f64() > Some(1.0), "{name}");
         let words = report["verdict"].as_str().expect("words");
         assert!(
@@ -93,10 +100,8 @@ fn an_issuer_waits_for_what_it_spawned_by_handles_a_scope_or_futures() {
         let asked = ["--loop=scatter-8".to_owned(), format!("--wait={wait}")];
         let said = said(cmwq(&["bench"]).args(&asked).args(short));
         assert!(said.contains(words), "{said}");
-        let report = json(&[&asked.each_ref().map(String::as_str)[..], &short].concat());
+        let report = measured(&asked.each_ref().map(String::as_str));
         assert_eq!(report["settings"]["wait"], wait);
-        let rate = &report["results"][0]["items_per_s"]["median"];
-        assert!(rate.as_f64() > Some(0.0), "{report}");
     }
     let report = json(&[&["--loop=window"][..], &short].concat());
     assert!(report["settings"]["wait"].is_null());
