@@ -137,8 +137,8 @@ mod tests {
             eprintln!("skipped, because /proc/stat cannot be read");
             return;
         }
-        // Some tenths of a second.
-        let computes = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+        // About a second.
+        let computes = "i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); done";
         let ended = std::process::Command::new("sh")
             .args(["-c", computes])
             .status();
