@@ -1,7 +1,9 @@
-//! How much of the CPUs other processes use: a pool knows its own threads only, and binds no worker to a CPU that another process needs.
+//! How much of the CPUs other processes use: a pool knows its own threads only, and binds no worker
+//! to a CPU that another process needs.
 //!
-//! The service thread reads it at its checks of the CPUs, as long as workers are bound on wake-ups; on a system that finds idle CPUs by itself it never
-//! does. The busy time of a CPU has the resolution of timer ticks, and between two checks there are about a hundred of them.
+//! The service thread reads it at its checks of the CPUs, as long as workers are bound on wake-ups;
+//! on a system that finds idle CPUs by itself it never does. The busy time of a CPU has the
+//! resolution of timer ticks, and between two checks there are about a hundred of them.
 #![forbid(unsafe_code)]
 
 use crate::sys::atomic::Ordering;

@@ -17,7 +17,7 @@
 //!
 //! If more than half of the CPUs of a pod have an awake thread, the pool leaves the choice to a
 //! system of which this is not known, since the other CPUs may have issuers, which the pool does not
-//! know. If other processes may use all free CPUs ([`OtherUse`](crate::pool::attrs::other_use)), it leaves the choice to any system.
+//! know. If other processes may use all free CPUs, the pool leaves the choice to any system.
 //!
 //! All of it is a hint: the system may move a thread at any time, and other threads of the process use CPUs as well.
 #![forbid(unsafe_code)]
@@ -129,8 +129,8 @@ impl Occupied {
         self.threads.get(cpu) == Some(&0)
     }
 
-    /// Whether other processes, which use `others` CPUs of the pod, may be on all CPUs that are free, apart from `here`. Which of
-    /// them is the best one the system knows.
+    /// Whether other processes, which use `others` CPUs of the pod, may be on all CPUs that are free,
+    /// apart from `here`. The system knows which of these CPUs is the best one.
     fn is_full(&self, here: Option<usize>, pod: &CpuSet, others: usize) -> bool {
         let is_free = |cpu: &usize| self.is_free(*cpu) && Some(*cpu) != here;
         others > 0 && pod.iter().filter(is_free).count() <= others

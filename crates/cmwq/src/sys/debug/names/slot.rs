@@ -61,7 +61,7 @@ mod model {
     use crate::sys::atomic::AtomicU32;
     use std::sync::Arc;
 
-    /// Two threads note a function each, and a third one looks for one of them.
+    /// Two threads fill one slot, each with the name of its own function, and a third thread reads it.
     #[test]
     fn who_finds_a_function_finds_its_name() {
         loom::model(|| {
