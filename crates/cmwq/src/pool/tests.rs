@@ -292,8 +292,12 @@ fn who_polls_a_handle_calls_the_wakers_that_are_deferred() {
     in_item(&wq, &pool, move |pool| {
         drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
         Pool::wake_task(boxed(waker));
-        // It waits, as the pool has one CPU.
+        // It waits, as the pool has one CPU, and for long.
         let mut handle = another.spawn(|| ());
+        let mut guard = pool.lock();
+        guard.pace.note(100_000);
+        guard.drain();
+        drop(guard);
         let polled = Pin::new(&mut handle).poll(&mut Context::from_waker(Waker::noop()));
         assert!(polled.is_pending());
         assert_eq!(entered.woken.load(Ordering::Relaxed), 1);

@@ -85,12 +85,16 @@ impl PoolGuard<'_> {
         if waiting > 0 {
             let at_once = self.running() + self.searching();
             let wait_ns = self.pace.wait_ns(waiting, at_once);
-            if wakeups.begin(self.pool.id, wait_ns, self.pace.wait_ns(1, 1)) {
+            if wakeups.begin(wait_ns, self.pace.wait_ns(1, 1)) {
                 // At its next tick the monitor wakes all threads that are entered.
                 self.watch();
             }
-        } else if wakeups.has_begun() && self.pool.inbox.is_empty() {
-            wakeups.end(self.pool.id);
+            wakeups.tell_backlog(self.pool.id, wait_ns);
+        } else if self.pool.inbox.is_empty() {
+            if wakeups.has_begun() {
+                wakeups.end();
+            }
+            wakeups.tell_backlog(self.pool.id, 0);
         }
     }
 

@@ -7,6 +7,7 @@ use crate::pool::run::waiter::Waiter;
 use crate::pool::state::group::Group;
 use crate::pool::state::pool::Pool;
 use crate::pool::stubs;
+use crate::pool::wake::deferred::has_backlog;
 use crate::pool::wake::placement::Place;
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::thread;
@@ -127,4 +128,25 @@ fn a_waiter_does_not_count_where_the_lock_can_serve_one_thread_only() {
     assert_eq!(runs(), 0);
     assert!(pool.lock().crowding.tick(0), "no item ends");
     assert_eq!(runs(), 1);
+}
+
+/// The monitor still allows deferring then, and looks again only after some milliseconds.
+#[test]
+fn a_waiter_need_not_park_at_once_as_soon_as_what_waited_has_begun() {
+    let pool = stubs::saturated(&Group::new(), 941, &[0, 1], 8);
+    let tells = || {
+        drop(pool.lock());
+        has_backlog(pool.id)
+    };
+    pool.lock().pace.note(20_000);
+    assert!(tells(), "8 times 20 us, for two CPUs");
+    drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
+    pool.lock().pace.note(2_000);
+    assert!(!tells(), "short items");
+    pool.lock().pace.note(20_000);
+    pool.lock().pace.note(20_000);
+    assert!(tells());
+    stubs::run_all(&pool);
+    assert!(!tells() && pool.pending_wakeups.may_defer());
+    drop(pool.pending_wakeups.forbid(pool.id));
 }

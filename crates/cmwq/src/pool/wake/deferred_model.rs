@@ -167,12 +167,12 @@ fn whoever_sleeps_is_told_though_it_is_forbidden_and_no_item_ends() {
 fn whoever_sleeps_is_told_though_a_lock_holder_ends_it_and_no_item_ends() {
     explore(|| {
         let shared = Arc::new((PendingWakeups::default(), AtomicU32::new(0)));
-        assert!(shared.0.begin(0, WORTH_NS, 1));
+        assert!(shared.0.begin(WORTH_NS, 1));
         let sleeper = shared.clone();
         let sleeper = thread::spawn(move || sleep(&sleeper.1));
         let others = shared.clone();
         let others = thread::spawn(move || {
-            others.0.end(0);
+            others.0.end();
             drop(others.0.forbid(0));
         });
         complete_only(&shared.0, &shared.1);

@@ -7,11 +7,15 @@ fn threads_are_told_by_its_number_whether_a_pool_has_a_backlog() {
     // No pool of this process has such a number.
     const POOL: u32 = 1023;
     let pending_wakeups = PendingWakeups::default();
+    let tells = |wait_ns| {
+        pending_wakeups.tell_backlog(POOL, wait_ns);
+        has_backlog(POOL)
+    };
+    assert!(!tells(BACKLOG_NS), "no wake-up may be deferred");
     drop(pending_wakeups.allow(POOL, 400, 200, 2_000_000));
-    assert!(has_backlog(POOL));
-    drop(pending_wakeups.allow(POOL, 0, 200, 2_000_000));
-    assert!(!has_backlog(POOL));
-    drop(pending_wakeups.allow(POOL, 400, 200, 2_000_000));
+    assert!(!tells(BACKLOG_NS - 1) && tells(BACKLOG_NS) && !tells(0));
+    // Until the next lock holder tells, or the monitor leaves the pool.
+    assert!(tells(BACKLOG_NS) && has_backlog(POOL));
     drop(pending_wakeups.forbid(POOL));
     assert!(!has_backlog(POOL));
 }
