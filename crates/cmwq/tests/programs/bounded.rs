@@ -154,10 +154,16 @@ impl Bounded {
     /// When nothing uses it any more: there is as much room as the bound says.
     pub(crate) fn check_at_rest(&self) {
         let bound = self.wq.max_waiting().expect("it was built with a bound");
-        // Waiting, for a machine with a weak memory may show this thread room late.
+        // A machine with a weak memory may show this thread late that there is room, or that a
+        // drain by another thread has ended. So it waits, and asks again.
         let one = || {
-            let wait = self.wq.room();
-            wait.wait_timeout(Duration::from_secs(1)).ok()
+            for _ in 0..1000 {
+                match self.wq.room().wait_timeout(Duration::from_secs(1)) {
+                    Err(Refused::Draining) => os::sleep(Duration::from_millis(1)),
+                    answer => return answer.ok(),
+                }
+            }
+            None
         };
         let mut rooms: Vec<Room> = std::iter::from_fn(one).take(bound).collect();
         rooms.extend(self.wq.try_room());
