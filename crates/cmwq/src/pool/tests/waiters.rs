@@ -130,7 +130,7 @@ fn a_waiter_does_not_count_where_the_lock_can_serve_one_thread_only() {
     assert_eq!(runs(), 1);
 }
 
-/// The monitor still allows deferring then, and looks again only after some milliseconds.
+/// At that time the monitor still allows deferring, and its next tick is some milliseconds away.
 #[test]
 fn a_waiter_need_not_park_at_once_as_soon_as_what_waited_has_begun() {
     let pool = stubs::saturated(&Group::new(), 941, &[0, 1], 8);
