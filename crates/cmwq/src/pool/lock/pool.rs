@@ -61,6 +61,7 @@ impl Pool {
                 counts: Counts::new(cpus.min(slots)),
                 staged: Taken::default(),
                 worklist: List::new(ListKind::Worklist),
+                left_to_joiner: None,
                 awaited: HashMap::default(),
                 pwqs: Slab::new(),
                 next_serial: 0,

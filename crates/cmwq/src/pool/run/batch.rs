@@ -179,6 +179,37 @@ impl PoolGuard<'_> {
                 self.accept_some();
             }
         }
+        if !self.leaves_some_to_joiner(size.now) {
+            return self.take_first(id, size);
+        }
+        let left: Vec<Pending> = (0..size.now)
+            .map_while(|_| self.worklist.pop_front())
+            .collect();
+        let next = self.take_first(id, size);
+        left.into_iter()
+            .rev()
+            .for_each(|item| self.worklist.push_front(item));
+        next
+    }
+
+    /// Whether a worker that takes up to `take` items leaves the first ones, as many, to a joiner. A
+    /// thread that joins one item after the other would otherwise always wait for the item that the
+    /// worker has just begun, while the other items wait. An item at the head is left once only.
+    fn leaves_some_to_joiner(&mut self, take: usize) -> bool {
+        let inner: &mut Inner = self;
+        let leaves = inner.counts.has_joiner_in_order()
+            && inner.has_one_cpu_left()
+            && inner.worklist.len() > take
+            && inner.worklist.head() != inner.left_to_joiner;
+        if leaves {
+            inner.left_to_joiner = inner.worklist.head();
+        }
+        leaves
+    }
+
+    /// Takes the first items that wait.
+    #[inline]
+    fn take_first(&mut self, id: u32, size: &mut Size) -> Option<Next> {
         if size.most > 1 && self.worklist.len() + self.staged.len() > 1 {
             size.measures = true;
             if size.now > 1

@@ -30,6 +30,11 @@ impl Completion {
     }
 
     fn wait_until(&self, deadline_ns: Option<u64>) -> bool {
+        self.spin(deadline_ns) || self.park(deadline_ns)
+    }
+
+    /// Spins, if that has paid off lately and no backlog needs the CPU. `false`: it is not done.
+    pub(super) fn spin(&self, deadline_ns: Option<u64>) -> bool {
         if self.try_wait() {
             return true;
         }
@@ -37,14 +42,16 @@ impl Completion {
         spawn_history::let_go();
         producer::wait_begins();
         // If items wait for CPUs, a spinning waiter holds a CPU that they need, and the system moves no thread to a CPU in use.
-        let spins = !producer::has_backlog();
-        if spins
+        let is_done = !producer::has_backlog()
             && SPIN_BUDGET
-                .with(|spin_budget| spin_budget.wait_until(deadline_ns, || self.try_wait()))
-        {
+                .with(|spin_budget| spin_budget.wait_until(deadline_ns, || self.try_wait()));
+        if is_done {
             producer::wait_ends();
-            return true;
         }
+        is_done
+    }
+
+    pub(super) fn park(&self, deadline_ns: Option<u64>) -> bool {
         let _blocked = BlockGuard::enter();
         loop {
             if self.try_wait() {

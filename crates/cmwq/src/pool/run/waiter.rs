@@ -15,11 +15,13 @@ use crate::pool::attrs::cpu_budget::Pause;
 use crate::pool::lock::guard::PoolGuard;
 use crate::pool::state::member::as_worker;
 use crate::pool::state::pool::Pool;
+use crate::pool::submit::producer;
 use crate::pool::task::busy::Executor;
 use crate::pool::task::call::call_as_waiter;
 use crate::pool::task::run::{Run, Task};
 use crate::pool::wake::placement::Place;
 use crate::sys::cpu;
+use crate::sys::spin::MAX_NS;
 use std::sync::Arc;
 
 /// A thread that waits for items, one after the other. It accounts for the end of one that it ran when it takes the next, under the same lock.
@@ -36,6 +38,8 @@ pub(crate) struct Waiter {
 struct Counted {
     /// The number by which the pool counts it as a joiner.
     joiner: Option<u64>,
+    /// It joins items in the order in which they were queued.
+    in_order: bool,
     place: Place,
 }
 
@@ -50,14 +54,31 @@ impl Counted {
             Some(_) => self.stop_counting(guard),
             // Under a limit over all pools it would need a running slot; it goes on without one.
             None if !counts || guard.is_limited() => {}
-            None => self.joiner = Some(guard.counts.enter_joiner()),
+            None => self.joiner = Some(guard.counts.enter_joiner(self.in_order)),
         }
+    }
+
+    /// Another thread runs the item. This one spins, if that item is short, and uses its CPU: if the
+    /// pod has no other one, it counts meanwhile. So no worker is woken that would preempt it.
+    fn begin_spin(&mut self, guard: &mut PoolGuard<'_>, cpu: Option<usize>) {
+        let is_soon = (1..=u64::from(MAX_NS)).contains(&guard.pace.wait_ns(1, 1));
+        let is_last =
+            self.joiner.is_some() || guard.counts.expects_joiner() || guard.has_one_cpu_left();
+        if is_soon && is_last && !producer::has_backlog() {
+            return self.begin_item(guard, cpu);
+        }
+        self.leave(guard);
+        guard.counts.stop_expecting_joiner();
     }
 
     fn stop_counting(&mut self, guard: &mut PoolGuard<'_>) {
         if let Some(joiner) = self.joiner.take() {
             guard.counts.leave_joiner(joiner);
         }
+    }
+
+    fn is_counted(&self) -> bool {
+        self.joiner.is_some() || self.place.expected().is_some()
     }
 
     fn leave(&mut self, guard: &mut PoolGuard<'_>) {
@@ -67,6 +88,14 @@ impl Counted {
 }
 
 impl Waiter {
+    /// For a thread that joins one item, the oldest of those that it has queued, and then perhaps
+    /// the next one.
+    pub(crate) fn in_order() -> Self {
+        let mut waiter = Waiter::default();
+        waiter.counts.in_order = true;
+        waiter
+    }
+
     /// Runs the pending instance of `item` on the calling thread, if it may. `false`: it did not. `find` finds a pool by its id.
     pub(crate) fn run(
         &mut self,
@@ -115,11 +144,14 @@ impl Waiter {
         if self.run(item, find) {
             return true;
         }
-        self.settle();
         if !may_wait() {
+            self.settle();
             return false;
         }
-        done.wait();
+        if !done.spin(None) {
+            self.settle();
+            done.park(None);
+        }
         true
     }
 
@@ -156,8 +188,9 @@ impl Waiter {
             }
             if task.is_some() || accepted {
                 match task {
-                    Some(_) if !is_worker => self.counts.begin_item(&mut guard, cpu),
-                    _ => self.counts.leave(&mut guard),
+                    _ if is_worker => {}
+                    Some(_) => self.counts.begin_item(&mut guard, cpu),
+                    None => self.counts.begin_spin(&mut guard, cpu),
                 }
                 return task;
             }
@@ -165,20 +198,35 @@ impl Waiter {
         }
     }
 
-    /// Accounts for the end of the item that it ran last.
+    /// Accounts for the end of the item that it ran last, and stops counting.
     pub(crate) fn settle(&mut self) {
-        if let (Some(pool), Some((run, panicked))) = (&self.pool, self.ended.take()) {
-            // Accounting for the end of an item needs no closed batches, here as for a worker.
-            let mut guard = pool.lock_beside_batches();
-            guard.end_only_task(run, panicked);
-            self.counts.leave(&mut guard);
+        drop(self.leave());
+    }
+
+    fn leave(&mut self) -> Option<PoolGuard<'_>> {
+        if self.ended.is_none() && !self.counts.is_counted() {
+            return None;
         }
+        // Accounting for the end of an item needs no closed batches, here as for a worker.
+        let mut guard = self.pool.as_ref()?.lock_beside_batches();
+        if let Some((run, panicked)) = self.ended.take() {
+            guard.end_only_task(run, panicked);
+        }
+        self.counts.leave(&mut guard);
+        Some(guard)
     }
 }
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        self.settle();
+        let joins_in_order = self.counts.joiner.is_some() && self.counts.in_order;
+        let Some(mut guard) = self.leave() else {
+            return;
+        };
+        if joins_in_order && guard.running() > 0 {
+            // A thread that joins one item after the other joins the next one now.
+            guard.expect_joiner();
+        }
     }
 }
 

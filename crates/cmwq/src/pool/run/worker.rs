@@ -290,6 +290,7 @@ impl<'p> Worker<'p> {
     #[inline]
     fn run_what_waits(&mut self, mut guard: PoolGuard<'p>) -> PoolGuard<'p> {
         let pool = self.pool;
+        let mut is_first = true;
         loop {
             guard = pool.pause_below_quota(guard);
             if self.handle.ends() {
@@ -303,6 +304,9 @@ impl<'p> Worker<'p> {
                 guard = pool.lock_again_beside_batches(guard);
                 continue;
             };
+            if std::mem::take(&mut is_first) && guard.running() == 1 {
+                guard.first_has_begun();
+            }
             drop(guard);
             self.took_one = matches!(next, Next::One(_));
             guard = pool.run(next, self.id, self.handle, &mut self.size);

@@ -22,6 +22,10 @@ pub(in crate::pool) struct Counts {
     /// The joiners that count in `running`.
     joiners: Vec<Joiner>,
     next_joiner: u64,
+    /// Whether `running` includes an [expected joiner](Self::expect_joiner).
+    expects_joiner: bool,
+    /// Whether a joiner has begun an item since [`take_joined`](Self::take_joined).
+    joined: bool,
     /// Workers that steal from other pools and do not count as running.
     away: u32,
     /// How many blocked workers have come back since the monitor last [asked](Self::take_returned).
@@ -43,6 +47,8 @@ impl Counts {
             running: 0,
             joiners: Vec::new(),
             next_joiner: 0,
+            expects_joiner: false,
+            joined: false,
             away: 0,
             returned: 0,
             searching: 0,
@@ -75,9 +81,21 @@ impl Counts {
         &self.idle
     }
 
+    /// How many threads that are no workers count as running.
     #[cfg(all(debug_assertions, not(any(test, cmwq_loom))))]
     pub(in crate::pool) fn joiners(&self) -> u32 {
-        self.joiners.len() as u32
+        self.joiners.len() as u32 + u32::from(self.expects_joiner)
+    }
+
+    #[inline]
+    pub(in crate::pool) fn expects_joiner(&self) -> bool {
+        self.expects_joiner
+    }
+
+    /// Whether a joiner counts that takes the items in the order in which workers take them.
+    #[inline]
+    pub(in crate::pool) fn has_joiner_in_order(&self) -> bool {
+        self.joiners.iter().any(|joiner| joiner.in_order)
     }
 
     pub(in crate::pool) fn set_target(&mut self, target: u32) {
@@ -88,6 +106,8 @@ impl Counts {
 /// A thread that is no worker, waits for an item and runs it, and counts as running.
 struct Joiner {
     serial: u64,
+    /// It joins the oldest item first, as workers take the oldest first. A scope joins the newest.
+    in_order: bool,
     /// Whether it has begun an item since the monitor's last tick.
     moves: bool,
 }
@@ -97,11 +117,14 @@ impl Counts {
     /// A joiner begins an item, and counts as running until it [leaves](Self::leave_joiner) with
     /// the number that this returns, or until the monitor finds it [in the same
     /// item](Self::lapse_joiners) for too long.
-    pub(in crate::pool) fn enter_joiner(&mut self) -> u64 {
+    pub(in crate::pool) fn enter_joiner(&mut self, in_order: bool) -> u64 {
+        self.stop_expecting_joiner();
+        self.joined = true;
         let serial = self.next_joiner;
         self.next_joiner += 1;
         self.joiners.push(Joiner {
             serial,
+            in_order,
             moves: true,
         });
         self.running += 1;
@@ -110,6 +133,7 @@ impl Counts {
 
     /// The joiner of this number begins another item.
     pub(in crate::pool) fn move_joiner(&mut self, serial: u64) {
+        self.joined = true;
         if let Some(joiner) = self.joiners.iter_mut().find(|one| one.serial == serial) {
             joiner.moves = true;
         }
@@ -122,7 +146,29 @@ impl Counts {
     /// Called at each tick of the monitor: a joiner that is still in the same item as at the last
     /// tick does not count from now on, because its item blocks or takes long.
     pub(in crate::pool) fn lapse_joiners(&mut self) {
+        self.stop_expecting_joiner();
         self.drop_joiners(|joiner| !std::mem::take(&mut joiner.moves));
+    }
+
+    /// A thread that is about to run items for which it waits counts as running from now on, as a
+    /// joiner does: until a joiner begins an item, a worker ends one or blocks, a thread waits for
+    /// an item that it cannot run, or the monitor ticks.
+    pub(in crate::pool) fn expect_joiner(&mut self) {
+        if !std::mem::replace(&mut self.expects_joiner, true) {
+            self.running += 1;
+        }
+    }
+
+    #[inline]
+    pub(in crate::pool) fn stop_expecting_joiner(&mut self) {
+        if std::mem::take(&mut self.expects_joiner) {
+            self.running -= 1;
+        }
+    }
+
+    /// Whether a joiner has begun an item since the last call.
+    pub(in crate::pool) fn take_joined(&mut self) -> bool {
+        std::mem::take(&mut self.joined)
     }
 
     fn drop_joiners(&mut self, mut drops: impl FnMut(&mut Joiner) -> bool) {
@@ -299,7 +345,7 @@ mod tests {
     #[test]
     fn a_joiner_counts_until_it_leaves_or_stays_in_one_item_for_two_ticks() {
         let mut counts = Counts::new(2);
-        let [moves, stays] = [counts.enter_joiner(), counts.enter_joiner()];
+        let [moves, stays] = [(); 2].map(|()| counts.enter_joiner(false));
         assert_eq!(counts.running(), 2);
         counts.lapse_joiners();
         assert_eq!(counts.running(), 2, "both have begun since the last tick");

@@ -176,6 +176,8 @@ pub(crate) struct Inner {
     pub(in crate::pool) staged: Taken,
     /// Active items that no worker has taken, oldest first.
     pub(in crate::pool) worklist: List,
+    /// The address of the item at its head that was last left to a joiner.
+    pub(in crate::pool) left_to_joiner: Option<usize>,
     /// Completions of waiters for items that have not started, by the item's address.
     pub(in crate::pool) awaited: HashMap<usize, Vec<Arc<Completion>>>,
     pub(in crate::pool) pwqs: Slab<PwqState>,

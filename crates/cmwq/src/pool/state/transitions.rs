@@ -5,6 +5,7 @@
 use super::pool::Inner;
 use super::worker::{Busy, WorkerSlot, WorkerState};
 use crate::pool::attrs::slots::UNLIMITED;
+use crate::pool::wake::deferred::BACKLOG_NS;
 use crate::sys::cpu;
 
 /// For how many sleeping workers for each CPU of the pod a pool lets others run at most.
@@ -145,6 +146,32 @@ impl Inner {
         }
     }
 
+    /// Whether all CPUs of the pod are used but one, and nothing else limits how many workers run.
+    #[inline]
+    pub(in crate::pool) fn has_one_cpu_left(&self) -> bool {
+        self.running() + 1 == self.target() && self.target() >= self.cpus && !self.is_limited()
+    }
+
+    /// A worker that comes from a search has begun an item, and no other one runs. The thread that
+    /// has queued the item probably still runs. If such threads lately ran items for which they
+    /// waited, this one is [expected](Self::expect_joiner) to do so too: a worker that is woken for
+    /// its CPU would preempt it, perhaps while it holds the pool's lock.
+    pub(in crate::pool) fn first_has_begun(&mut self) {
+        if self.counts.take_joined() {
+            self.expect_joiner();
+        }
+    }
+
+    /// A thread is about to run items for which it waits. If its CPU is the last one, and the pool
+    /// chooses the CPUs on which workers are woken, no worker is woken for this CPU now. A worker
+    /// that runs a short item sees soon what has come of it.
+    pub(in crate::pool) fn expect_joiner(&mut self) {
+        let is_short = (1..BACKLOG_NS).contains(&self.pace.wait_ns(1, 1));
+        if is_short && self.has_one_cpu_left() && self.occupied.packs() {
+            self.counts.expect_joiner();
+        }
+    }
+
     /// Worker `id`, which is searching, begins an item.
     #[inline]
     pub(in crate::pool) fn begin(&mut self, id: u32, pwq: u32, cpu_intensive: bool) {
@@ -171,6 +198,7 @@ impl Inner {
             return;
         }
         let before = self.counts.transition_busy_to_searching(slot);
+        self.counts.stop_expecting_joiner();
         match before {
             WorkerState::Busy(Busy::CpuIntensive) => self.hog_ended(),
             WorkerState::Busy(Busy::Blocked) => self.came_back(id, cpu::current()),
@@ -212,6 +240,7 @@ impl Inner {
     /// Worker `id`, which is running, does not count as running from now on. Another worker takes
     /// over if something waits.
     pub(in crate::pool) fn step_out(&mut self, id: u32, from_now: Busy) {
+        self.counts.stop_expecting_joiner();
         self.counts
             .transition_running_to(&mut self.workers[id], from_now);
         let takes_over = self.counts.running() < self.counts.target() && self.has_waiting();

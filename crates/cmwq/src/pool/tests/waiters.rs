@@ -2,11 +2,17 @@
 
 use crate::Work;
 use crate::item::Completion;
+use crate::pool::lock::guard::PoolGuard;
 use crate::pool::queue::pwq::{PwqKey, Traits};
+use crate::pool::run::batch::{Next, Size};
 use crate::pool::run::waiter::Waiter;
 use crate::pool::state::group::Group;
 use crate::pool::state::pool::Pool;
+use crate::pool::state::worker::Busy;
 use crate::pool::stubs;
+use crate::pool::task::busy::Executor;
+use crate::pool::task::call::run_item;
+use crate::pool::task::run::Task;
 use crate::pool::wake::deferred::has_backlog;
 use crate::pool::wake::placement::Place;
 use crate::sys::atomic::{AtomicU32, Ordering};
@@ -149,4 +155,133 @@ fn a_waiter_need_not_park_at_once_as_soon_as_what_waited_has_begun() {
     stubs::run_all(&pool);
     assert!(!tells() && pool.pending_wakeups.may_defer());
     drop(pool.pending_wakeups.forbid(pool.id));
+}
+
+/// A pool of two CPUs, whose items are short, on a system that wakes workers on used CPUs.
+fn pool_of_two(number: u32) -> (Arc<Pool>, PwqKey) {
+    let pool = stubs::pool_on(&Group::new(), number, &[0, 1]);
+    let traits = Traits {
+        waiters_run: true,
+        ..Traits::default()
+    };
+    let pwq = stubs::add_pwq(&pool, traits, 8);
+    let mut guard = pool.lock();
+    guard.pace.note(5_000);
+    guard.occupied.note_that_it_packs();
+    drop(guard);
+    (pool, pwq)
+}
+
+/// The thread that has queued the items runs on the other CPU.
+#[test]
+fn where_threads_run_what_they_wait_for_the_first_worker_leaves_one_cpu_to_them() {
+    let (pool, pwq) = pool_of_two(942);
+    let (id, _handle) = stubs::searching(&pool);
+    let joins = |guard: &mut PoolGuard<'_>| {
+        let joiner = guard.counts.enter_joiner(false);
+        guard.counts.leave_joiner(joiner);
+    };
+    // How many count when a worker has begun the first item.
+    let begins = |guard: &mut PoolGuard<'_>| {
+        guard.begin(id, pwq.index, false);
+        guard.first_has_begun();
+        guard.running()
+    };
+    let mut guard = pool.lock();
+    assert_eq!(begins(&mut guard), 1, "no thread has run an item");
+    guard.end(id);
+    joins(&mut guard);
+    assert_eq!(begins(&mut guard), 2);
+    guard.end(id);
+    assert_eq!(guard.running(), 0);
+    assert_eq!(begins(&mut guard), 1, "none has since then");
+    guard.end(id);
+    joins(&mut guard);
+    assert_eq!(begins(&mut guard), 2);
+    let joiner = guard.counts.enter_joiner(false);
+    assert_eq!(guard.running(), 2, "it came");
+    guard.counts.leave_joiner(joiner);
+    guard.end(id);
+    joins(&mut guard);
+    assert_eq!(begins(&mut guard), 2);
+    guard.step_out(id, Busy::Blocked);
+    assert_eq!(guard.running(), 0, "the worker sees nothing soon");
+    guard.end(id);
+    joins(&mut guard);
+    assert_eq!(begins(&mut guard), 2);
+    guard.counts.lapse_joiners();
+    assert_eq!(guard.running(), 1, "the monitor's tick");
+    guard.end(id);
+    joins(&mut guard);
+    guard.pace.note(1_000_000);
+    guard.pace.note(1_000_000);
+    assert_eq!(begins(&mut guard), 1, "long items");
+    guard.end(id);
+}
+
+/// Otherwise the thread would always wait for the item that the worker has just begun.
+#[test]
+fn a_worker_leaves_the_first_items_to_a_thread_that_joins_them_in_order_but_once() {
+    let (pool, pwq) = pool_of_two(943);
+    let (id, _handle) = stubs::searching(&pool);
+    // The order in which one worker takes four items, whose names are their numbers.
+    let order = |in_order: Option<bool>| {
+        let works = [(); 4].map(|()| Work::new(|| ()));
+        works.iter().for_each(|work| stubs::queue(&pool, pwq, work));
+        let mut guard = pool.lock();
+        guard.drain();
+        let joiner = in_order.map(|in_order| guard.counts.enter_joiner(in_order));
+        let mut size = Size::new(1);
+        let mut taken = Vec::new();
+        while let Some(Next::One(task)) = guard.take_next(id, &mut size) {
+            drop(guard);
+            let Task { started, run } = task;
+            taken.extend(works.iter().position(|work| run.current.is(work.as_raw())));
+            let panicked = run_item(started, run);
+            guard = pool.lock();
+            assert!(guard.end_task(run, panicked).is_none());
+        }
+        joiner
+            .into_iter()
+            .for_each(|one| guard.counts.leave_joiner(one));
+        taken
+    };
+    assert_eq!(order(None), [0, 1, 2, 3]);
+    assert_eq!(order(Some(false)), [0, 1, 2, 3], "newest first");
+    // The last one is not left: nothing else waits.
+    assert_eq!(order(Some(true)), [1, 0, 3, 2]);
+}
+
+#[test]
+fn a_thread_that_spins_for_a_short_item_counts_and_one_that_joins_is_expected_again() {
+    let (pool, pwq) = pool_of_two(944);
+    let work = Work::new(|| ());
+    stubs::queue(&pool, pwq, &work);
+    let next = pool.lock().next_task(Executor::worker());
+    let Some(Task { started, run }) = next else {
+        panic!("it waits")
+    };
+    pool.lock().counts.set_running(1);
+    let running = || pool.lock_beside_batches().running();
+    let waits = |waiter: &mut Waiter| assert!(!waiter.run_at(&pool, work.as_raw(), None));
+    let mut waiter = Waiter::default();
+    waits(&mut waiter);
+    assert_eq!(running(), 2);
+    waiter.settle();
+    assert_eq!(running(), 1);
+    let mut waiter = Waiter::in_order();
+    waits(&mut waiter);
+    drop(waiter);
+    assert_eq!(running(), 2, "it joins the next one");
+    // It comes, and spins. Then the items have become long.
+    let mut waiter = Waiter::in_order();
+    waits(&mut waiter);
+    assert_eq!(running(), 2);
+    (0..2).for_each(|_| pool.lock().pace.note(1_000_000));
+    waits(&mut waiter);
+    assert_eq!(running(), 1);
+    drop(waiter);
+    let panicked = run_item(started, run);
+    assert!(pool.lock().end_task(run, panicked).is_none());
+    pool.lock().counts.set_running(0);
 }

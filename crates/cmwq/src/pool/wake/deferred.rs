@@ -53,7 +53,7 @@ const WORTH_NS: u64 = 15_000;
 /// waiter that parks costs two wake-ups, of a worker for its CPU and its own, so the wait must be
 /// longer than that. If any wait is a backlog, joins of 8 items of 5 us make 0.79 of the rate; with
 /// 250 us joins of 64 of them make 0.91.
-const BACKLOG_NS: u64 = 4 * WORTH_NS;
+pub(in crate::pool) const BACKLOG_NS: u64 = 4 * WORTH_NS;
 /// If items end more rarely than once in this time, sleepers are woken at once: workers would look
 /// too rarely for wake-ups that have expired.
 const OFTEN_NS: u64 = 50_000;

@@ -125,6 +125,17 @@ impl Occupied {
             .is_some_and(|cpu| self.threads.get(cpu).is_some_and(|&threads| threads > 1))
     }
 
+    /// Whether the system was lately seen to wake a worker on a used CPU while another one was free.
+    pub(in crate::pool) fn packs(&self) -> bool {
+        self.packs > 0
+    }
+
+    /// The system has woken a worker on a used CPU.
+    #[cfg(all(test, not(cmwq_loom)))]
+    pub(in crate::pool) fn note_that_it_packs(&mut self) {
+        self.packs = BOUND_AFTER;
+    }
+
     fn is_free(&self, cpu: usize) -> bool {
         self.threads.get(cpu) == Some(&0)
     }

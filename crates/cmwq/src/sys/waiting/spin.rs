@@ -28,7 +28,7 @@ use crate::sys::{clock, task};
 
 /// The longest spin, in ns: about what a wake-up costs. A thread that spins for so long and then
 /// parks has spent at most twice as much as the better of the two would have cost.
-const MAX_NS: u32 = 15_000;
+pub(crate) const MAX_NS: u32 = 15_000;
 /// Polls in one round at most.
 const MAX_POLLS: u32 = 256;
 /// The same for workers. A worker that yields because the next item comes a little late may give its CPU to several waiters, none of which is

@@ -403,7 +403,7 @@ impl<T> JoinHandle<T> {
             // Items of a scope borrow from the caller. So this returns only when the item has ended
             // or when it is certain that the item will not run.
             let is_scope = waiter.is_some();
-            let mut own = Waiter::default();
+            let mut own = Waiter::in_order();
             let waiter = waiter.unwrap_or(&mut own);
             let may_wait = || may_join(task.raw()) || (is_scope && !self.abort());
             if !waiter.run_or_wait(task.raw(), control::registered, &shared.done, may_wait) {
