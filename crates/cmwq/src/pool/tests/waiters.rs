@@ -274,13 +274,23 @@ fn a_thread_that_spins_for_a_short_item_counts_and_one_that_joins_is_expected_ag
     drop(waiter);
     assert_eq!(running(), 2, "it joins the next one");
     // It comes, and spins. Then the items have become long.
+    let become_long = || (0..2).for_each(|_| pool.lock().pace.note(1_000_000));
     let mut waiter = Waiter::in_order();
     waits(&mut waiter);
     assert_eq!(running(), 2);
-    (0..2).for_each(|_| pool.lock().pace.note(1_000_000));
+    become_long();
     waits(&mut waiter);
     assert_eq!(running(), 1);
     drop(waiter);
+    // One that was expected finds that it has to wait for a long item.
+    (0..2).for_each(|_| pool.lock().pace.note(5_000));
+    let mut waiter = Waiter::in_order();
+    waits(&mut waiter);
+    drop(waiter);
+    assert_eq!(running(), 2);
+    become_long();
+    waits(&mut Waiter::in_order());
+    assert_eq!(running(), 1);
     let panicked = run_item(started, run);
     assert!(pool.lock().end_task(run, panicked).is_none());
     pool.lock().counts.set_running(0);
