@@ -107,7 +107,7 @@ impl Drop for Speaker {
 }
 
 /// While this value exists, the calling thread leaves its messages to the reporter.
-pub(crate) struct Speaks(#[allow(dead_code, reason = "counted until it is dropped")] Speaker);
+pub(crate) struct Speaks(Speaker);
 
 impl Speaker {
     /// Makes the calling thread leave its messages to the reporter from now on, so that it waits
@@ -115,6 +115,13 @@ impl Speaker {
     pub(crate) fn speak(self) -> Speaks {
         SPEAKER.with(|speaker| *speaker.borrow_mut() = Some(self.0.clone()));
         Speaks(self)
+    }
+}
+
+impl Speaks {
+    /// Returns a [`Speaker`] for a thread that the calling thread is about to start.
+    pub(crate) fn another(&self) -> Speaker {
+        self.0.0.speaker()
     }
 }
 

@@ -5,6 +5,9 @@
 //! because the system refuses to create a thread or is slow; then every 100 ms while a worker is
 //! still needed. The rescuer serves pool workqueues in the order in which they called, and takes
 //! only their items from a pool's worklist.
+//!
+//! If an item ends the rescuer's thread, the rescuer goes on on a new thread. As long as none can be
+//! created, it stays on the old one: the queue must not lose its rescuer.
 #![forbid(unsafe_code)]
 
 use crate::pool::attrs::params::Params;
@@ -18,6 +21,7 @@ use crate::pool::task::current;
 use crate::pool::task::run::Task;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
+use crate::sys::forced_unwind::thread_ends;
 use crate::sys::park::Parker;
 use crate::sys::sync::Mutex;
 use crate::sys::thread::{self, ThreadName};
@@ -43,6 +47,15 @@ pub(crate) struct Rescuer {
     tid: AtomicU32,
 }
 
+/// What the threads of a rescuer are like.
+#[derive(Clone)]
+struct ThreadOf {
+    queue: String,
+    /// The program's settings.
+    wishes: Option<WorkerThreads>,
+    params: Arc<Params>,
+}
+
 struct RescueRequests {
     calls: VecDeque<(Arc<Pool>, PwqKey)>,
     /// The CPUs that it is bound to while it waits for calls.
@@ -63,19 +76,33 @@ impl Rescuer {
         speaker: Speaker,
     ) -> io::Result<Arc<Rescuer>> {
         let rescuer = Self::new(rest);
-        let its_own = rescuer.clone();
-        let (queue, own_wishes) = (name.to_owned(), wishes.cloned());
-        let name = threads::rescuer_name(wishes, name, NICE);
-        let its_name = name.clone();
-        threads::spawn(wishes, params, &name, move || {
-            let _speaks = speaker.speak();
-            its_own.prepare();
-            let about = threads::rescuer(&its_name, &queue, NICE);
-            let hooked = Hooked::begin(own_wishes.as_ref(), about);
-            its_own.serve(&ThreadName::new(&its_name));
-            hooked.end();
-        })?;
+        let thread = ThreadOf {
+            queue: name.to_owned(),
+            wishes: wishes.cloned(),
+            params: params.clone(),
+        };
+        rescuer.start_thread(thread, speaker)?;
         Ok(rescuer)
+    }
+
+    fn start_thread(self: &Arc<Self>, thread: ThreadOf, speaker: Speaker) -> io::Result<()> {
+        let name = threads::rescuer_name(thread.wishes.as_ref(), &thread.queue, NICE);
+        let (wishes, params) = (thread.wishes.clone(), thread.params.clone());
+        let (rescuer, its_name) = (self.clone(), name.clone());
+        threads::spawn(wishes.as_ref(), &params, &name, move || {
+            rescuer.live(&thread, &its_name, speaker);
+        })
+    }
+
+    /// The life of one of its threads.
+    fn live(self: &Arc<Self>, thread: &ThreadOf, name: &str, speaker: Speaker) {
+        let speaks = speaker.speak();
+        self.prepare();
+        let about = threads::rescuer(name, &thread.queue, NICE);
+        let hooked = Hooked::begin(thread.wishes.as_ref(), about);
+        let go_on_elsewhere = || self.start_thread(thread.clone(), speaks.another()).is_ok();
+        self.serve(&ThreadName::new(name), &go_on_elsewhere);
+        hooked.end();
     }
 
     /// A rescuer whose thread has to call [`serve`](Self::serve).
@@ -122,7 +149,7 @@ impl Rescuer {
     #[cfg(test)]
     pub(in crate::pool) fn run(&self) {
         self.prepare();
-        self.serve(&ThreadName::new("rescuer"));
+        self.serve(&ThreadName::new("rescuer"), &|| false);
     }
 
     /// Makes the calling thread the rescuer.
@@ -138,8 +165,9 @@ impl Rescuer {
         }
     }
 
-    /// Answers calls until it is stopped.
-    fn serve(&self, name: &ThreadName) {
+    /// Answers calls until it is stopped, or until an item has ended the thread and
+    /// `go_on_elsewhere` has started another one, which answers the calls that are left.
+    fn serve(&self, name: &ThreadName, go_on_elsewhere: &impl Fn() -> bool) {
         loop {
             let (call, stop) = {
                 let mut requests = self.requests.lock();
@@ -149,7 +177,9 @@ impl Rescuer {
             };
             match call {
                 Some((pool, pwq)) => {
-                    self.visit(&pool, pwq, name);
+                    if self.visit(&pool, pwq, name, go_on_elsewhere) {
+                        return;
+                    }
                     // Bound under the lock, as at the beginning: otherwise it could bind itself to
                     // the CPUs from before a move.
                     let mut requests = self.requests.lock();
@@ -162,8 +192,15 @@ impl Rescuer {
         }
     }
 
-    /// Runs the items of `pwq` that wait in `pool`, for as long as the pool needs a worker.
-    fn visit(&self, pool: &Arc<Pool>, pwq: PwqKey, name: &ThreadName) {
+    /// Runs the items of `pwq` that wait in `pool`, for as long as the pool needs a worker. `true`:
+    /// another thread is the rescuer from now on, and goes on with the visit.
+    fn visit(
+        &self,
+        pool: &Arc<Pool>,
+        pwq: PwqKey,
+        name: &ThreadName,
+        go_on_elsewhere: &impl Fn() -> bool,
+    ) -> bool {
         let binding = {
             let mut guard = pool.lock();
             guard.rescuer_came(pwq);
@@ -182,7 +219,28 @@ impl Rescuer {
                 task = pool.lock().end_task(run, panicked);
             }
             rescued += 1;
+            // The next item may want to end its thread too, or be cancelled with it.
+            if thread_ends() && self.hands_over(pool, pwq, go_on_elsewhere) {
+                return true;
+            }
         }
+        false
+    }
+
+    /// Another thread answers this call, and those behind it. `false`: none could be started.
+    fn hands_over(
+        &self,
+        pool: &Arc<Pool>,
+        pwq: PwqKey,
+        go_on_elsewhere: &impl Fn() -> bool,
+    ) -> bool {
+        // Before the other thread looks. Only the rescuer takes calls out.
+        self.requests.lock().calls.push_front((pool.clone(), pwq));
+        let is_elsewhere = go_on_elsewhere();
+        if !is_elsewhere {
+            self.requests.lock().calls.pop_front();
+        }
+        is_elsewhere
     }
 
     fn next_of(&self, pool: &Arc<Pool>, pwq: PwqKey, rescued: u32) -> Option<Task> {
@@ -323,91 +381,4 @@ impl Inner {
 }
 
 #[cfg(all(test, not(cmwq_loom)))]
-mod tests {
-    use super::*;
-    use crate::item::Work;
-    use crate::pool::{Traits, silent, stubs};
-    use std::sync::Mutex;
-
-    #[test]
-    fn a_turn_is_of_17_items_while_others_wait_and_calls_are_answered_in_order() {
-        turns(None);
-        // Two of the pools have no running slot.
-        turns(Some(1));
-    }
-
-    fn turns(limit: Option<u32>) {
-        let rescuer = Rescuer::new(CpuSet::new());
-        let log: Arc<Mutex<Vec<u32>>> = Arc::default();
-        let params = Arc::default();
-        let pools = [1, 2, 3].map(|id| stubs::pool_of(&params, id));
-        let mut items = Vec::new();
-        for pool in &pools {
-            let pwq = silent::add_pwq(pool, Traits::default(), 100, Some(rescuer.clone()));
-            for _ in 0..40 {
-                let (log, pool_there) = (log.clone(), Arc::downgrade(pool));
-                let item = Work::new(move || {
-                    log.lock().unwrap().push(pool_there.upgrade().unwrap().id);
-                    // As the service thread does periodically: at the end of the turn one more call is in the queue already.
-                    assert!(pool_there.upgrade().unwrap().mayday());
-                });
-                stubs::queue(pool, pwq, &item);
-                items.push(item);
-            }
-            assert!(pool.mayday(), "a worker was asked for and does not come");
-            assert!(pool.mayday());
-            assert_eq!(pool.lock().stats().1.mayday, 1, "it has called already");
-        }
-        params.slots.set_limit(limit);
-        pools.iter().for_each(Pool::follow_limit);
-        // It ends after all its calls.
-        rescuer.stop();
-        let thread = std::thread::spawn({
-            let rescuer = rescuer.clone();
-            move || rescuer.run()
-        });
-        thread.join().unwrap();
-        let log = log.lock().unwrap();
-        let turns: Vec<(u32, usize)> = log
-            .chunk_by(|a, b| a == b)
-            .map(|turn| (turn[0], turn.len()))
-            .collect();
-        let expected = [17, 17, 6].map(|len| [1, 2, 3].map(|pool| (pool, len)));
-        assert_eq!(turns, expected.concat());
-        for pool in &pools {
-            assert_eq!(pool.lock().stats().1.rescued, 40);
-        }
-    }
-
-    #[test]
-    fn items_that_wait_where_those_of_the_caller_did_are_not_the_rescuers() {
-        let (pool, rescuer) = (stubs::pool(1, u64::MAX), Rescuer::new(CpuSet::new()));
-        let gone = silent::add_pwq(&pool, Traits::default(), 1, Some(rescuer.clone()));
-        stubs::queue(&pool, gone, &Work::new(|| ()));
-        assert!(pool.mayday(), "a worker was asked for and does not come");
-        stubs::run_all(&pool);
-        assert!(pool.lock().retire_pwq(gone));
-        let other = stubs::add_pwq(&pool, Traits::default(), 1);
-        assert_eq!(other.index, gone.index, "its index is used again");
-        let item = Work::new(|| ());
-        stubs::queue(&pool, other, &item);
-        assert!(pool.mayday(), "a worker is needed again");
-        rescuer.stop();
-        let thread = std::thread::spawn(move || rescuer.run());
-        thread.join().unwrap();
-        assert!(item.is_pending(), "another queue's rescuer has run it");
-        stubs::run_all(&pool);
-    }
-
-    #[test]
-    fn a_thread_that_got_the_id_of_a_rescuer_that_is_gone_is_left_alone() {
-        let all = thread::current_binding().unwrap();
-        let rescuer = Rescuer::new(all.clone());
-        // The calling thread is the stranger.
-        let tid = thread::current_tid() as u32;
-        rescuer.tid.store(tid, Ordering::Relaxed);
-        rescuer.stop();
-        rescuer.move_to(&CpuSet::from_iter(all.first()));
-        assert_eq!(thread::current_binding().unwrap(), all);
-    }
-}
+mod tests;
