@@ -160,6 +160,8 @@ pub enum Stuck {
     Deadlock(Vec<String>),
     /// The time limit was reached.
     TooLong,
+    /// More operations were done than [`steer`](crate::steer) allows.
+    TooManyOperations,
 }
 
 impl std::fmt::Display for Stuck {
@@ -167,6 +169,7 @@ impl std::fmt::Display for Stuck {
         match self {
             Stuck::Deadlock(names) => write!(f, "all threads sleep: {}", names.join(", ")),
             Stuck::TooLong => f.write_str("it has reached the limit of virtual time"),
+            Stuck::TooManyOperations => f.write_str("it has reached the limit of operations"),
         }
     }
 }
@@ -523,7 +526,10 @@ impl Vm {
 
     /// Why the run has no end, when nothing comes any more within the limit.
     fn stuck(&mut self) -> Stuck {
-        if self.is_exhausted() || !matches!(self.events.next(), Next::Nothing) {
+        if self.is_exhausted() {
+            return Stuck::TooManyOperations;
+        }
+        if !matches!(self.events.next(), Next::Nothing) {
             return Stuck::TooLong;
         }
         let blocked = self.threads.iter().filter(|t| t.state == State::Blocked);

@@ -362,7 +362,7 @@ fn a_run_that_does_not_end_is_one_that_hangs() {
             step(&word);
         }
     });
-    assert_eq!(result, Err(Stuck::TooLong));
+    assert_eq!(result, Err(Stuck::TooManyOperations));
 }
 
 #[test]

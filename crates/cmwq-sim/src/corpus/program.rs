@@ -134,7 +134,7 @@ impl Program {
         let result = match catch_unwind(AssertUnwindSafe(run)) {
             Ok(Ok(outcome)) => Ok(outcome.log_hash),
             Ok(Err(Stuck::Deadlock(names))) => Err(format!("all sleep: {}", names.join(", "))),
-            Ok(Err(Stuck::TooLong)) => Err("no end".to_owned()),
+            Ok(Err(Stuck::TooLong | Stuck::TooManyOperations)) => Err("no end".to_owned()),
             Err(panic) => Err(message(&*panic)),
         };
         // What broke first says more than what became of it.

@@ -88,6 +88,7 @@ pub(super) fn run(
             let how = match stuck {
                 Stuck::Deadlock(names) => format!("all sleep: {}", names.join(", ")),
                 Stuck::TooLong => format!("no end within {minutes} virtual minutes"),
+                Stuck::TooManyOperations => format!("no end within {MOST_OPERATIONS} operations"),
             };
             let stage = *lock(&state.stage);
             Err(format!("hang, {stage}: {how}{}", state.known.open()))

@@ -204,7 +204,9 @@ impl Service {
                     .and_then(|maintenance| maintenance.tend_slots(now));
             }
             let next_look = monitor.tick(clock::now_ns());
-            self.sleep_until(timers.earliest(next_look));
+            let worked_ns = clock::now_ns() - now;
+            let at = timers.earliest(next_look);
+            self.sleep_until(at.map(|at| rested(at, now, worked_ns)));
         }
     }
 
@@ -244,6 +246,13 @@ impl Service {
         }
         true
     }
+}
+
+/// When to go on with what is due at `at`, after work that began at `now`: not before the thread has
+/// slept for as long as it worked. Where looking at all pools takes longer than the time between two
+/// ticks, it would otherwise never sleep, and use a whole CPU.
+fn rested(at: u64, now: u64, worked_ns: u64) -> u64 {
+    at.max(now.saturating_add(2 * worked_ns))
 }
 
 impl PoolService for Service {
@@ -309,6 +318,14 @@ mod tests {
         }
         fn tend_slots(self: Arc<Self>, _now_ns: u64) -> Option<u64> {
             None
+        }
+    }
+
+    #[test]
+    fn after_work_the_thread_sleeps_for_as_long_as_it_worked_whatever_is_due() {
+        let ms = |ms: u64| ms * 1_000_000;
+        for (due, worked, goes_on) in [(12, 1, 12), (12, 3, 16), (11, 0, 11), (2, 1, 12)] {
+            assert_eq!(rested(ms(due), ms(10), ms(worked)), ms(goes_on));
         }
     }
 
