@@ -85,14 +85,14 @@ fn who_declares_that_it_blocks_wakes_first_whom_it_was_to_wake_later() {
     let (_engine, wq, pool) = queue(1, 8);
     in_item(&wq, &pool, |pool| {
         // As at the monitor's tick: much waits, and items end often. Nothing else samples this pool.
-        drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
+        drop(pool.pending_wakeups.allow(400, 200, 2_000_000));
         let word = AtomicU32::new(1);
         assert!(Pool::defer_wakeup(&word), "it may be woken later");
         assert!(pool.pending_wakeups.is_any());
         let blocked = BlockGuard::enter();
         let left = pool.pending_wakeups.entered();
         drop(blocked);
-        drop(pool.pending_wakeups.forbid(pool.id));
+        drop(pool.pending_wakeups.forbid());
         assert!(left.is_empty(), "it may be what the worker waits for");
     });
 }
@@ -180,12 +180,12 @@ fn a_worker_that_finds_nothing_more_to_do_wakes_whom_it_was_to_wake_later() {
     static WORD: AtomicU32 = AtomicU32::new(1);
     in_item(&wq, &pool, |pool| {
         // Nothing else samples this pool.
-        drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
+        drop(pool.pending_wakeups.allow(400, 200, 2_000_000));
         assert!(Pool::defer_wakeup(&WORD));
     });
     // It goes to sleep, and wakes whom it has not woken yet.
     stubs::eventually(|| !pool.pending_wakeups.is_any());
-    drop(pool.pending_wakeups.forbid(pool.id));
+    drop(pool.pending_wakeups.forbid());
 }
 
 /// A task whose waker takes its pool's lock, as a waker that queues an item does.
@@ -224,14 +224,14 @@ fn a_waker_is_called_after_the_item_and_not_in_a_block_that_the_item_declares() 
     let (task, waker) = task_of(&pool);
     let entered = task.clone();
     in_item(&wq, &pool, move |pool| {
-        drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
+        drop(pool.pending_wakeups.allow(400, 200, 2_000_000));
         Pool::wake_task(boxed(waker));
         drop(BlockGuard::enter());
         assert_eq!(entered.woken.load(Ordering::Relaxed), 0);
         assert!(pool.pending_wakeups.is_any());
     });
     await_wake(&task);
-    drop(pool.pending_wakeups.forbid(pool.id));
+    drop(pool.pending_wakeups.forbid());
     assert_eq!(task.woken.load(Ordering::Relaxed), 1);
     assert_eq!(
         Arc::strong_count(&task),
@@ -246,24 +246,24 @@ fn a_waker_that_an_item_hands_over_is_deferred_behind_a_backlog_only() {
     let (task, waker) = task_of(&pool);
     let woken = |task: &Locks| task.woken.load(Ordering::Relaxed);
     // On no worker.
-    drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
+    drop(pool.pending_wakeups.allow(400, 200, 2_000_000));
     assert!(!defers_wakes());
     wake_deferred(waker.clone());
     assert_eq!(woken(&task), 1);
-    drop(pool.pending_wakeups.forbid(pool.id));
+    drop(pool.pending_wakeups.forbid());
     let entered = task.clone();
     in_item(&wq, &pool, move |pool| {
         assert!(!defers_wakes(), "there is no backlog");
         wake_deferred(waker.clone());
         assert_eq!(woken(&entered), 2);
-        drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
+        drop(pool.pending_wakeups.allow(400, 200, 2_000_000));
         assert!(defers_wakes());
         wake_deferred(waker);
         assert_eq!(woken(&entered), 2, "the item goes on first");
         entered.woken.store(0, Ordering::Relaxed);
     });
     await_wake(&task);
-    drop(pool.pending_wakeups.forbid(pool.id));
+    drop(pool.pending_wakeups.forbid());
     assert_eq!(woken(&task), 1);
 }
 
@@ -274,7 +274,7 @@ fn the_monitor_calls_the_waker_of_an_item_that_does_not_end_and_holds_no_lock() 
     let (task, waker) = task_of(&pool);
     let (entered, another) = (task.clone(), wq.clone());
     in_item(&wq, &pool, move |pool| {
-        drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
+        drop(pool.pending_wakeups.allow(400, 200, 2_000_000));
         Pool::wake_task(boxed(waker));
         // It waits, as the pool has one CPU: so the monitor samples the pool.
         another.execute(|| ()).expect("it is accepted");
@@ -290,7 +290,7 @@ fn who_polls_a_handle_calls_the_wakers_that_are_deferred() {
     let (task, waker) = task_of(&pool);
     let (entered, another) = (task.clone(), wq.clone());
     in_item(&wq, &pool, move |pool| {
-        drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
+        drop(pool.pending_wakeups.allow(400, 200, 2_000_000));
         Pool::wake_task(boxed(waker));
         // It waits, as the pool has one CPU, and for long.
         let mut handle = another.spawn(|| ());
@@ -302,7 +302,7 @@ fn who_polls_a_handle_calls_the_wakers_that_are_deferred() {
         assert!(polled.is_pending());
         assert_eq!(entered.woken.load(Ordering::Relaxed), 1);
     });
-    drop(pool.pending_wakeups.forbid(pool.id));
+    drop(pool.pending_wakeups.forbid());
     assert_eq!(task.woken.load(Ordering::Relaxed), 1);
 }
 
@@ -318,13 +318,11 @@ fn a_waker_that_panics_ends_no_worker() {
     let worker = Arc::new(AtomicU32::new(0));
     let first = worker.clone();
     in_item(&wq, &pool, move |pool| {
-        drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
+        drop(pool.pending_wakeups.allow(400, 200, 2_000_000));
         Pool::wake_task(boxed(Waker::from(Arc::new(Panics))));
         first.store(thread::current_tid() as u32, Ordering::Relaxed);
     });
-    in_item(&wq, &pool, |pool| {
-        drop(pool.pending_wakeups.forbid(pool.id))
-    });
+    in_item(&wq, &pool, |pool| drop(pool.pending_wakeups.forbid()));
     let guard = pool.lock();
     let worker = worker.load(Ordering::Relaxed);
     let alive = |slot: &WorkerSlot| slot.handle.tid.load(Ordering::Relaxed) == worker;
@@ -431,7 +429,7 @@ fn a_worker_that_pauses_below_a_quota_performs_its_deferred_wake_ups_first() {
         let pool = pool.clone();
         move || {
             pool.attrs.params.cpu_budget.use_up();
-            drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
+            drop(pool.pending_wakeups.allow(400, 200, 2_000_000));
             let word = AtomicU32::new(1);
             assert!(Pool::defer_wakeup(&word), "it may be woken later");
         }
@@ -456,7 +454,7 @@ fn a_worker_that_pauses_below_a_quota_performs_its_deferred_wake_ups_first() {
     stubs::eventually(|| ended(2));
     pool.shut_down();
     stubs::eventually(|| worker.is_finished());
-    drop(pool.pending_wakeups.forbid(pool.id));
+    drop(pool.pending_wakeups.forbid());
 }
 
 mod flush;

@@ -166,9 +166,9 @@ impl Pool {
         // So many items must be left to run until the woken threads have queued more; otherwise a
         // CPU would idle.
         let at_once = u64::from(guard.running() + guard.guests);
-        _wake =
-            self.pending_wakeups
-                .allow(self.id, waiting.saturating_sub(at_once), done, passed_ns);
+        _wake = self
+            .pending_wakeups
+            .allow(waiting.saturating_sub(at_once), done, passed_ns);
         self.sample_busy(guard, &mut watched.next_suspect);
         if self.attrs.kind == PoolFor::Unbound {
             self.count_sleepers(&mut watched.sleepers);
@@ -193,7 +193,7 @@ impl Pool {
         // If items block, a pod is calm at one tick and full at the next.
         _wake = match watched.calm_ticks < PROMPT_AFTER {
             true => self.pending_wakeups.all(),
-            false => self.pending_wakeups.forbid(self.id),
+            false => self.pending_wakeups.forbid(),
         };
         let is_used = !guard.forget_sleepers();
         guard.hogs.moves_on();

@@ -4,6 +4,7 @@ use super::guard::{Asks, Event, PoolGuard, Rest};
 use crate::pool::attrs::kind::PoolFor;
 use crate::pool::state::group::{LONG_ENOUGH_FAR_NS, LONG_ENOUGH_NS, WORTH_STEALING_NS};
 use crate::pool::state::pool::Pool;
+use crate::pool::wake::deferred::tell_backlog;
 use crate::sys::atomic::Ordering;
 use crate::sys::cpu;
 use std::sync::Arc;
@@ -89,12 +90,12 @@ impl PoolGuard<'_> {
                 // At its next tick the monitor wakes all threads that are entered.
                 self.watch();
             }
-            wakeups.tell_backlog(self.pool.id, wait_ns);
+            tell_backlog(self.pool.id, wait_ns);
         } else if self.pool.inbox.is_empty() {
             if wakeups.has_begun() {
                 wakeups.end();
             }
-            wakeups.tell_backlog(self.pool.id, 0);
+            tell_backlog(self.pool.id, 0);
         }
     }
 

@@ -15,7 +15,7 @@ use crate::pool::queue::stats::{PoolCounts, QueueStats};
 use crate::pool::task::busy::BusyTable;
 use crate::pool::task::slab::{Slab, SmallestFirst};
 use crate::pool::wake::crowding::Crowding;
-use crate::pool::wake::deferred::PendingWakeups;
+use crate::pool::wake::deferred::{PendingWakeups, tell_backlog};
 use crate::pool::wake::placement::Occupied;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicI32};
@@ -268,8 +268,9 @@ impl Drop for Pool {
         let slots = inner.slots;
         drop(inner);
         self.attrs.params.slots.drop_held(slots);
-        // The next pool that gets this number must not find any.
-        drop(self.pending_wakeups.forbid(self.id));
+        drop(self.pending_wakeups.forbid());
+        // For the next pool that gets this number.
+        tell_backlog(self.id, 0);
     }
 }
 

@@ -102,7 +102,7 @@ fn seen_beside(others: usize, number: u32) -> [u32; 2] {
         known: AtomicU32::new(u32::MAX),
         done: Completion::new(),
     });
-    drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
+    drop(pool.pending_wakeups.allow(400, 200, 2_000_000));
     let waker = Waker::from(sees.clone());
     let entry = entry_of_waker(Box::new(Foreign::new(waker)));
     assert!(pool.pending_wakeups.enter_waker(entry));

@@ -125,7 +125,7 @@ fn a_waiter_does_not_count_where_the_lock_can_serve_one_thread_only() {
     let limit_to_one_less_than = |running| {
         let mut guard = pool.lock();
         while !guard.crowding.note(true) {}
-        let changes = guard.crowding.judge(running, 3, 500);
+        let changes = guard.crowding.judge(running, 3, 100);
         assert!(changes, "many waited for the lock");
     };
     limit_to_one_less_than(3);
@@ -146,7 +146,7 @@ fn a_waiter_need_not_park_at_once_as_soon_as_what_waited_has_begun() {
     };
     pool.lock().pace.note(20_000);
     assert!(tells(), "8 times 20 us, for two CPUs");
-    drop(pool.pending_wakeups.allow(pool.id, 400, 200, 2_000_000));
+    drop(pool.pending_wakeups.allow(400, 200, 2_000_000));
     pool.lock().pace.note(2_000);
     assert!(!tells(), "short items");
     pool.lock().pace.note(20_000);
@@ -154,7 +154,7 @@ fn a_waiter_need_not_park_at_once_as_soon_as_what_waited_has_begun() {
     assert!(tells());
     stubs::run_all(&pool);
     assert!(!tells() && pool.pending_wakeups.may_defer());
-    drop(pool.pending_wakeups.forbid(pool.id));
+    drop(pool.pending_wakeups.forbid());
 }
 
 /// A pool of two CPUs, whose items are short, on a system that wakes workers on used CPUs.

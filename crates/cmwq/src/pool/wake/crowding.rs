@@ -15,8 +15,9 @@ const SAMPLE: u32 = 32;
 const MANY: u32 = 12;
 /// If at most so many had to wait, one worker more may run.
 const FEW: u32 = 3;
-/// Items that take longer than this use the CPUs more than the lock, and are not limited.
-const SHORT_NS: u64 = 2_000;
+/// Items that take longer than this use the CPUs more than the lock, and are not limited. It is about
+/// what a worker does under the lock for one item, most of which is waiting for cache lines.
+const SHORT_NS: u64 = 500;
 /// If fewer items than this end between two ticks of the monitor, one of them is long.
 const HARDLY_ANY: u64 = 64;
 

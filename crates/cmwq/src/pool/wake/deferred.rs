@@ -278,18 +278,6 @@ impl PendingWakeups {
         true
     }
 
-    /// Called by a holder of the pool's lock: the items that wait will wait for `wait_ns`, 0 if none
-    /// does. Tells the threads that wait for items of this pool whether that is a backlog.
-    #[inline]
-    pub(in crate::pool) fn tell_backlog(&self, pool: u32, wait_ns: u64) {
-        let told = backlog(pool);
-        let is_backlog = wait_ns >= BACKLOG_NS && self.may_defer();
-        // All threads that wait read this line, so a lock holder writes it only if the answer changes.
-        if told.load(Ordering::Relaxed) != is_backlog {
-            told.store(is_backlog, Ordering::Relaxed);
-        }
-    }
-
     /// Whether a lock holder has begun it, and the monitor has not sampled the pool since.
     #[inline]
     pub(in crate::pool) fn has_begun(&self) -> bool {
@@ -304,20 +292,14 @@ impl PendingWakeups {
     }
 
     /// The monitor's sample: `waiting` items wait, and `done` have ended in `period_ns`.
-    pub(in crate::pool) fn allow(
-        &self,
-        pool: u32,
-        waiting: u64,
-        done: u64,
-        period_ns: u64,
-    ) -> WakeAll<'_> {
+    pub(in crate::pool) fn allow(&self, waiting: u64, done: u64, period_ns: u64) -> WakeAll<'_> {
         let entered = self
             .slots
             .iter()
             .filter(|at| at.load(Ordering::Relaxed) != 0);
         let late_ns = deferral_ns(waiting + entered.count() as u64, done, period_ns);
         if late_ns == 0 {
-            return self.forbid(pool);
+            return self.forbid();
         }
         let late_ns = late_ns & !PROMPT;
         // Those that have not expired are woken by a worker, which needs no interrupt to another
@@ -327,9 +309,8 @@ impl PendingWakeups {
     }
 
     /// Forbids deferring: from now on all sleepers are woken at once.
-    pub(in crate::pool) fn forbid(&self, pool: u32) -> WakeAll<'_> {
+    pub(in crate::pool) fn forbid(&self) -> WakeAll<'_> {
         self.within_ns.store(0, Ordering::Relaxed);
-        backlog(pool).store(false, Ordering::Relaxed);
         // Done even if no sleeper is entered: a worker that enters one from now on acquires the
         // exchange of `wake_all`, and so sees that deferring is forbidden.
         WakeAll(Some(self))
@@ -360,6 +341,18 @@ static BACKLOGS: [CachePadded<AtomicBool>; 1024] =
 
 fn backlog(pool: u32) -> &'static AtomicBool {
     &BACKLOGS[pool as usize % BACKLOGS.len()]
+}
+
+/// Called by a holder of the pool's lock: the items that wait will wait for `wait_ns`, 0 if none
+/// does. Tells the threads that wait for items of this pool whether that is a backlog.
+#[inline]
+pub(in crate::pool) fn tell_backlog(pool: u32, wait_ns: u64) {
+    let told = backlog(pool);
+    let is_backlog = wait_ns >= BACKLOG_NS;
+    // All threads that wait read this line, so a lock holder writes it only if the answer changes.
+    if told.load(Ordering::Relaxed) != is_backlog {
+        told.store(is_backlog, Ordering::Relaxed);
+    }
 }
 
 pub(in crate::pool) fn has_backlog(pool: u32) -> bool {

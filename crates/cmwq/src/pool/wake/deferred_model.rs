@@ -75,7 +75,7 @@ fn whoever_sleeps_is_told_though_another_worker_leaves_him_to_others() {
 
 #[test]
 fn whoever_sleeps_is_told_though_it_is_forbidden_meanwhile() {
-    beside(|pending_wakeups, _| drop(pending_wakeups.forbid(0)));
+    beside(|pending_wakeups, _| drop(pending_wakeups.forbid()));
 }
 
 /// How often it was called, and what its maker has touched before.
@@ -137,7 +137,7 @@ fn two_wakers(meanwhile: fn(&PendingWakeups), afterwards: fn(&PendingWakeups)) {
 /// The monitor does not come back.
 #[test]
 fn each_waker_is_called_once_though_it_is_forbidden_meanwhile() {
-    two_wakers(|pending_wakeups| drop(pending_wakeups.forbid(0)), |_| ());
+    two_wakers(|pending_wakeups| drop(pending_wakeups.forbid()), |_| ());
 }
 
 /// It takes some, and leaves `any` as it is.
@@ -155,7 +155,7 @@ fn whoever_sleeps_is_told_though_it_is_forbidden_and_no_item_ends() {
         let sleeper = shared.clone();
         let sleeper = thread::spawn(move || sleep(&sleeper.1));
         let monitor = shared.clone();
-        let monitor = thread::spawn(move || drop(monitor.0.forbid(0)));
+        let monitor = thread::spawn(move || drop(monitor.0.forbid()));
         complete_only(&shared.0, &shared.1);
         sleeper.join().unwrap();
         monitor.join().unwrap();
@@ -173,7 +173,7 @@ fn whoever_sleeps_is_told_though_a_lock_holder_ends_it_and_no_item_ends() {
         let others = shared.clone();
         let others = thread::spawn(move || {
             others.0.end();
-            drop(others.0.forbid(0));
+            drop(others.0.forbid());
         });
         complete_only(&shared.0, &shared.1);
         sleeper.join().unwrap();

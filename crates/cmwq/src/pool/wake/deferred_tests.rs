@@ -6,18 +6,11 @@ use super::*;
 fn threads_are_told_by_its_number_whether_a_pool_has_a_backlog() {
     // No pool of this process has such a number.
     const POOL: u32 = 1023;
-    let pending_wakeups = PendingWakeups::default();
     let tells = |wait_ns| {
-        pending_wakeups.tell_backlog(POOL, wait_ns);
+        tell_backlog(POOL, wait_ns);
         has_backlog(POOL)
     };
-    assert!(!tells(BACKLOG_NS), "no wake-up may be deferred");
-    drop(pending_wakeups.allow(POOL, 400, 200, 2_000_000));
     assert!(!tells(BACKLOG_NS - 1) && tells(BACKLOG_NS) && !tells(0));
-    // Until the next lock holder tells, or the monitor leaves the pool.
-    assert!(tells(BACKLOG_NS) && has_backlog(POOL));
-    drop(pending_wakeups.forbid(POOL));
-    assert!(!has_backlog(POOL));
 }
 
 /// No thread sleeps on these words.
@@ -47,10 +40,8 @@ fn who_is_entered_is_woken_when_the_delay_is_over_or_deferring_is_forbidden() {
 /// No thread sleeps on this word.
 #[test]
 fn the_monitor_leaves_those_who_have_not_expired_to_workers() {
-    // No pool of this process has such a number.
-    const POOL: u32 = 1022;
     let pending_wakeups = PendingWakeups::default();
-    let look = |waiting| drop(pending_wakeups.allow(POOL, waiting, 200, 2_000_000));
+    let look = |waiting| drop(pending_wakeups.allow(waiting, 200, 2_000_000));
     let word = AtomicU32::new(1);
     let enter = |since_ns| {
         assert!(pending_wakeups.enter(std::ptr::from_ref(&word).addr()));
@@ -82,11 +73,9 @@ fn as_long_as_an_item_waits_unless_items_are_long_or_the_wait_is_short() {
 /// A program with few items in flight, most of which have ended: their sleepers queue the next ones.
 #[test]
 fn who_is_entered_counts_as_much_as_what_waits() {
-    // No pool of this process has such a number.
-    const POOL: u32 = 1021;
     let pending_wakeups = PendingWakeups::default();
     let allowed = |waiting| {
-        drop(pending_wakeups.allow(POOL, waiting, 200, 2_000_000));
+        drop(pending_wakeups.allow(waiting, 200, 2_000_000));
         pending_wakeups.within_ns.load(Ordering::Relaxed)
     };
     assert_eq!(allowed(4), 40_000);

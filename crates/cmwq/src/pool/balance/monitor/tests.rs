@@ -169,7 +169,7 @@ fn a_pool_that_pauses_below_a_quota_stays_saturated_and_as_fast_as_it_was() {
     now += 51 * PERIOD_NS;
     pool.lock().counts.set_running(1);
     assert!(runs_until(now, PERIOD_NS).0, "it is not counted");
-    drop(pool.pending_wakeups.forbid(pool.id));
+    drop(pool.pending_wakeups.forbid());
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn below_a_small_quota_ticks_are_rare() {
     let _ = [(); 2].map(|()| periods(100_000));
     let found = [100_000, 25_000, 10_000, 1_000, 100].map(periods);
     assert_eq!(found, [1, 1, 3, 25, 50]);
-    drop(pool.pending_wakeups.forbid(pool.id));
+    drop(pool.pending_wakeups.forbid());
 }
 
 #[test]
