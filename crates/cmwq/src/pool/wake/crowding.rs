@@ -6,7 +6,10 @@
 //! pool lets one worker less run; if few had to, one more. On 16 CPUs with pods of 8, the rate of
 //! round trips is three times as high with this limit as without.
 //!
-//! The limit is for short items only. If one turns out to be long, hardly any items end, and the monitor's next tick lifts the limit.
+//! The limit is for items that take less time than what is done for them under the lock. If items
+//! take longer, or a worker takes many at once, a worker that waits for the lock now and then still
+//! runs more items than one that sleeps. If an item turns out to be long, hardly any items end, and
+//! the monitor's next tick lifts the limit.
 #![forbid(unsafe_code)]
 
 /// How many times workers come for the lock in one sample.
