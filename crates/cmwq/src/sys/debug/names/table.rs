@@ -11,18 +11,10 @@ const REACH: usize = 16;
 /// The function was handed over in several places: those of a function pointer, or of closures whose code is the same.
 const SEVERAL: usize = 1;
 
-static TABLE: [NameSlot; SLOTS] = [const {
-    NameSlot {
-        pair: AtomicUsize::new(0),
-        name: AtomicPtr::new(std::ptr::null_mut()),
-    }
-}; SLOTS];
+/// The table of the process.
+static TABLE: Table = Table::new();
 
-#[inline]
-fn slot(func: usize, step: usize) -> &'static NameSlot {
-    // Functions are aligned to 16 bytes.
-    &TABLE[((func >> 4) + step) % SLOTS]
-}
+struct Table([NameSlot; SLOTS]);
 
 #[inline]
 fn address(place: &'static Location<'static>) -> usize {
@@ -32,89 +24,126 @@ fn address(place: &'static Location<'static>) -> usize {
 /// A closure of type `F`, which becomes the work function at `func`, is handed over at `place`.
 #[inline]
 pub(crate) fn note<F: ?Sized>(func: usize, place: &'static Location<'static>) {
-    let pair = func.wrapping_add(address(place));
-    if slot(func, 0).pair.load(Ordering::Relaxed) != pair {
-        note_anew(func, std::any::type_name::<F>(), place);
-    }
-}
-
-/// The slots in which a function may be, in the order in which they are filled.
-fn slots(func: usize) -> impl Iterator<Item = &'static NameSlot> {
-    (0..REACH).map(move |step| slot(func, step))
-}
-
-#[cold]
-#[inline(never)]
-fn note_anew(func: usize, kind: &str, place: &'static Location<'static>) {
-    let mut own = None;
-    for slot in slots(func) {
-        if slot.name().is_none() {
-            let name = own.take().unwrap_or_else(|| {
-                Box::new(Name {
-                    func,
-                    place: AtomicUsize::new(address(place)),
-                    kind: kind.to_owned(),
-                    place_text: format!("{}:{}", place.file(), place.line()),
-                })
-            });
-            match slot.fill(name) {
-                Ok(()) => {
-                    let pair = func.wrapping_add(address(place));
-                    slot.pair.store(pair, Ordering::Relaxed);
-                    return;
-                }
-                // Another thread has filled it since.
-                Err(back) => own = Some(back),
-            }
-        }
-        let Some(name) = slot.name().filter(|name| name.func == func) else {
-            continue;
-        };
-        let known = name.place.load(Ordering::Relaxed);
-        if known != SEVERAL && known != address(place) {
-            name.place.store(SEVERAL, Ordering::Relaxed);
-            slot.pair.store(0, Ordering::Relaxed);
-        }
-        return;
-    }
+    TABLE.note::<F>(func, place);
 }
 
 /// The type of the closure that became the work function at `func`, and the place where it was handed over, such as
 /// `server::handle::{{closure}} (src/main.rs:42)`. `None`: it is no closure's.
 pub(super) fn closure_at(func: usize) -> Option<String> {
-    let mut names = slots(func).map_while(NameSlot::name);
-    let name = names.find(|name| name.func == func)?;
-    Some(match name.place.load(Ordering::Relaxed) {
-        SEVERAL => name.kind.clone(),
-        _ => format!("{} ({})", name.kind, name.place_text),
-    })
+    TABLE.closure_at(func)
+}
+
+impl Table {
+    const fn new() -> Self {
+        Table(
+            [const {
+                NameSlot {
+                    pair: AtomicUsize::new(0),
+                    name: AtomicPtr::new(std::ptr::null_mut()),
+                }
+            }; SLOTS],
+        )
+    }
+
+    #[inline]
+    fn slot(&self, func: usize, step: usize) -> &NameSlot {
+        // Functions are aligned to 16 bytes.
+        &self.0[((func >> 4) + step) % SLOTS]
+    }
+
+    #[inline]
+    fn note<F: ?Sized>(&self, func: usize, place: &'static Location<'static>) {
+        let pair = func.wrapping_add(address(place));
+        if self.slot(func, 0).pair.load(Ordering::Relaxed) != pair {
+            self.note_anew(func, std::any::type_name::<F>(), place);
+        }
+    }
+
+    /// The slots in which a function may be, in the order in which they are filled.
+    fn slots(&self, func: usize) -> impl Iterator<Item = &NameSlot> {
+        (0..REACH).map(move |step| self.slot(func, step))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_anew(&self, func: usize, kind: &str, place: &'static Location<'static>) {
+        let mut own = None;
+        for slot in self.slots(func) {
+            if slot.name().is_none() {
+                let name = own.take().unwrap_or_else(|| {
+                    Box::new(Name {
+                        func,
+                        place: AtomicUsize::new(address(place)),
+                        kind: kind.to_owned(),
+                        place_text: format!("{}:{}", place.file(), place.line()),
+                    })
+                });
+                match slot.fill(name) {
+                    Ok(()) => {
+                        let pair = func.wrapping_add(address(place));
+                        slot.pair.store(pair, Ordering::Relaxed);
+                        return;
+                    }
+                    // Another thread has filled it since.
+                    Err(back) => own = Some(back),
+                }
+            }
+            let Some(name) = slot.name().filter(|name| name.func == func) else {
+                continue;
+            };
+            let known = name.place.load(Ordering::Relaxed);
+            if known != SEVERAL && known != address(place) {
+                name.place.store(SEVERAL, Ordering::Relaxed);
+                slot.pair.store(0, Ordering::Relaxed);
+            }
+            return;
+        }
+    }
+
+    fn closure_at(&self, func: usize) -> Option<String> {
+        let mut names = self.slots(func).map_while(NameSlot::name);
+        let name = names.find(|name| name.func == func)?;
+        Some(match name.place.load(Ordering::Relaxed) {
+            SEVERAL => name.kind.clone(),
+            _ => format!("{} ({})", name.kind, name.place_text),
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// A table of one test. A name that was noted is never freed, so no table is.
+    macro_rules! table {
+        () => {{
+            static TABLE: Table = Table::new();
+            &TABLE
+        }};
+    }
+
     #[test]
     fn a_function_has_the_name_of_its_closure_and_its_place_if_there_is_one() {
         let place = Location::caller();
         let other = Location::caller();
         let closure = || 7;
-        fn name<F>(_: &F, func: usize, place: &'static Location<'static>) {
-            note::<F>(func, place);
+        let table = table!();
+        fn name<F>(table: &Table, _: &F, func: usize, place: &'static Location<'static>) {
+            table.note::<F>(func, place);
         }
         // No code is there.
         let func = 0x7fff_dead_0010;
-        name(&closure, func, place);
-        name(&closure, func, place);
-        let text = closure_at(func).expect("noted");
+        name(table, &closure, func, place);
+        name(table, &closure, func, place);
+        let text = table.closure_at(func).expect("noted");
         assert!(
             text.contains("its_place_if_there_is_one::{{closure}} (")
                 && text.ends_with(&format!("table.rs:{})", place.line())),
             "{text}"
         );
-        name(&closure, func, other);
-        name(&closure, func, place);
-        let text = closure_at(func).expect("noted");
+        name(table, &closure, func, other);
+        name(table, &closure, func, place);
+        let text = table.closure_at(func).expect("noted");
         assert!(text.ends_with("{{closure}}"), "of several places: {text}");
     }
 
@@ -126,7 +155,7 @@ mod tests {
         // The two of a round have the same slot.
         let func =
             |round: usize, thread: usize| 0x7ffd_dead_0230 + (4 * round + thread * SLOTS) * 16;
-        let arrived = AtomicUsize::new(0);
+        let (table, arrived) = (table!(), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for thread in 0..2 {
                 let arrived = &arrived;
@@ -136,14 +165,14 @@ mod tests {
                         while arrived.load(Ordering::Relaxed) < 2 * (round + 1) {
                             std::thread::yield_now();
                         }
-                        note::<u8>(func(round, thread), place);
+                        table.note::<u8>(func(round, thread), place);
                     }
                 });
             }
         });
         for round in 0..ROUNDS {
             for thread in 0..2 {
-                let name = closure_at(func(round, thread));
+                let name = table.closure_at(func(round, thread));
                 assert!(
                     name.is_some_and(|name| name.starts_with("u8 (")),
                     "{round} {thread}"
@@ -155,13 +184,18 @@ mod tests {
     #[test]
     fn functions_of_one_slot_have_their_names_until_it_is_full() {
         let place = Location::caller();
+        let table = table!();
         let func = |n: usize| 0x7ffe_dead_0020 + n * SLOTS * 16;
         for n in 0..2 * REACH {
-            note::<u8>(func(n), place);
+            table.note::<u8>(func(n), place);
         }
-        let named = (0..2 * REACH).filter(|&n| closure_at(func(n)).is_some());
+        let named = (0..2 * REACH).filter(|&n| table.closure_at(func(n)).is_some());
         assert!(named.count() <= REACH);
-        assert!(closure_at(func(0)).is_some_and(|name| name.starts_with("u8 (")));
-        assert_eq!(closure_at(func(2 * REACH - 1)), None);
+        assert!(
+            table
+                .closure_at(func(0))
+                .is_some_and(|name| name.starts_with("u8 ("))
+        );
+        assert_eq!(table.closure_at(func(2 * REACH - 1)), None);
     }
 }
