@@ -12,9 +12,9 @@ const REACH: usize = 16;
 const SEVERAL: usize = 1;
 
 /// The table of the process.
-static TABLE: Table = Table::new();
+static TABLE: NameTable = NameTable::new();
 
-struct Table([NameSlot; SLOTS]);
+struct NameTable([NameSlot; SLOTS]);
 
 #[inline]
 fn address(place: &'static Location<'static>) -> usize {
@@ -33,9 +33,9 @@ pub(super) fn closure_at(func: usize) -> Option<String> {
     TABLE.closure_at(func)
 }
 
-impl Table {
+impl NameTable {
     const fn new() -> Self {
-        Table(
+        NameTable(
             [const {
                 NameSlot {
                     pair: AtomicUsize::new(0),
@@ -117,7 +117,7 @@ mod tests {
     /// A table of one test. A name that was noted is never freed, so no table is.
     macro_rules! table {
         () => {{
-            static TABLE: Table = Table::new();
+            static TABLE: NameTable = NameTable::new();
             &TABLE
         }};
     }
@@ -128,7 +128,7 @@ mod tests {
         let other = Location::caller();
         let closure = || 7;
         let table = table!();
-        fn name<F>(table: &Table, _: &F, func: usize, place: &'static Location<'static>) {
+        fn name<F>(table: &NameTable, _: &F, func: usize, place: &'static Location<'static>) {
             table.note::<F>(func, place);
         }
         // No code is there.
