@@ -6,7 +6,7 @@
 //! still needed. The rescuer serves pool workqueues in the order in which they called, and takes
 //! only their items from a pool's worklist.
 //!
-//! If an item ends the rescuer's thread, the rescuer goes on on a new thread. As long as none can be
+//! If an item ends the rescuer's thread, the rescuer continues on a new thread. As long as none can be
 //! created, it stays on the old one: the queue must not lose its rescuer.
 #![forbid(unsafe_code)]
 
@@ -234,7 +234,7 @@ impl Rescuer {
         pwq: PwqKey,
         go_on_elsewhere: &impl Fn() -> bool,
     ) -> bool {
-        // Before the other thread looks. Only the rescuer takes calls out.
+        // The call is there before the other thread looks. Only the rescuer takes calls out.
         self.requests.lock().calls.push_front((pool.clone(), pwq));
         let is_elsewhere = go_on_elsewhere();
         if !is_elsewhere {

@@ -169,6 +169,7 @@ impl Service {
         let mut timers = PoolTimers::default();
         timers.cpu_check = Some(clock::now_ns() + CPU_CHECK_NS);
         let mut cpu_ns = clock::process_cpu_ns();
+        let mut own_cpu_ns = thread::cpu_time_of_current_ns();
         loop {
             let asked = self.take_requests();
             if asked.stop {
@@ -204,9 +205,10 @@ impl Service {
                     .and_then(|maintenance| maintenance.tend_slots(now));
             }
             let next_look = monitor.tick(clock::now_ns());
-            let worked_ns = clock::now_ns() - now;
+            let before_ns = std::mem::replace(&mut own_cpu_ns, thread::cpu_time_of_current_ns());
+            let worked_ns = own_cpu_ns.saturating_sub(before_ns);
             let at = timers.earliest(next_look);
-            self.sleep_until(at.map(|at| rested(at, now, worked_ns)));
+            self.sleep_until(at.map(|at| rested(at, clock::now_ns(), worked_ns)));
         }
     }
 
@@ -248,11 +250,11 @@ impl Service {
     }
 }
 
-/// When to go on with what is due at `at`, after work that began at `now`: not before the thread has
-/// slept for as long as it worked. Where looking at all pools takes longer than the time between two
-/// ticks, it would otherwise never sleep, and use a whole CPU.
+/// When to go on with what is due at `at`, after work that took `worked_ns` of CPU time and has ended
+/// `now`: not before the thread has slept for as long. Where looking at all pools takes longer than
+/// the time between two ticks, it would otherwise never sleep, and use a whole CPU.
 fn rested(at: u64, now: u64, worked_ns: u64) -> u64 {
-    at.max(now.saturating_add(2 * worked_ns))
+    at.max(now.saturating_add(worked_ns))
 }
 
 impl PoolService for Service {
@@ -324,7 +326,7 @@ mod tests {
     #[test]
     fn after_work_the_thread_sleeps_for_as_long_as_it_worked_whatever_is_due() {
         let ms = |ms: u64| ms * 1_000_000;
-        for (due, worked, goes_on) in [(12, 1, 12), (12, 3, 16), (11, 0, 11), (2, 1, 12)] {
+        for (due, worked, goes_on) in [(12, 1, 12), (12, 3, 13), (11, 0, 11), (2, 1, 11)] {
             assert_eq!(rested(ms(due), ms(10), ms(worked)), ms(goes_on));
         }
     }

@@ -26,7 +26,8 @@ fn turns(limit: Option<u32>) {
             let (log, pool_there) = (log.clone(), Arc::downgrade(pool));
             let item = Work::new(move || {
                 log.lock().unwrap().push(pool_there.upgrade().unwrap().id);
-                // As the service thread does periodically: at the end of the turn one more call is in the queue already.
+                // As the service thread does periodically: at the end of the turn one more call is
+                // in the queue already.
                 assert!(pool_there.upgrade().unwrap().mayday());
             });
             stubs::queue(pool, pwq, &item);

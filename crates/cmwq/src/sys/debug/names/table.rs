@@ -27,8 +27,8 @@ pub(crate) fn note<F: ?Sized>(func: usize, place: &'static Location<'static>) {
     TABLE.note::<F>(func, place);
 }
 
-/// The type of the closure that became the work function at `func`, and the place where it was handed over, such as
-/// `server::handle::{{closure}} (src/main.rs:42)`. `None`: it is no closure's.
+/// The type of the closure that became the work function at `func`, and the place where it was handed
+/// over, such as `server::handle::{{closure}} (src/main.rs:42)`. `None`: it is no closure's.
 pub(super) fn closure_at(func: usize) -> Option<String> {
     TABLE.closure_at(func)
 }
