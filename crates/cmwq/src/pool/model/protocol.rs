@@ -124,7 +124,7 @@ fn a_flag_set_before_queueing_is_seen_whether_queueing_says_true_or_false() {
 
 #[test]
 fn an_item_never_runs_on_two_workers_at_once() {
-    explore(3, || {
+    explore(2, || {
         let (pool, pwq) = pool_and_pwq(2);
         let workers = [start(&pool), start(&pool)];
         let done = Arc::new(Parker::new());

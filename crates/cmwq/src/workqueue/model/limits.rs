@@ -46,7 +46,7 @@ fn an_item_that_becomes_inactive_while_the_limit_is_raised_becomes_active() {
 /// may be at any point on the way to it.
 #[test]
 fn what_has_come_to_rest_below_a_limit_of_0_stays_so() {
-    explore(3, || {
+    explore(2, || {
         let wq = Queue::new(1);
         let pools = [pool(1, 1), pool(2, 1)];
         let pwqs = pools.each_ref().map(|pool| wq.pwq(pool));
