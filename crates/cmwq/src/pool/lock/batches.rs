@@ -5,7 +5,7 @@ use super::guard::PoolGuard;
 use crate::item::ticket;
 use crate::pool::state::pool::Inner;
 use crate::pool::task::busy::Executor;
-use crate::pool::task::run::{Open, Run};
+use crate::pool::task::run::{Interrupted, Open, Run};
 use crate::sys::clock;
 
 /// A batch that takes longer than this has an item that is not short: a worker that looks for work
@@ -80,14 +80,15 @@ impl PoolGuard<'_> {
         let by = Executor::thread(handle.tid());
         let busy = inner.busy.insert_last(address, func, open.pwq, by);
         let current = inner.pwqs[open.pwq].current().of(address, func);
-        inner.workers[id].interrupted = Some(Run {
+        let run = Run {
             busy,
             pwq: open.pwq,
             colour: open.colour,
             cpu_intensive: false,
             timed_ns: 0,
             current,
-        });
+        };
+        inner.workers[id].interrupted = Some(Interrupted { run, begun });
         self.account(id, &open, begun, begun - 1);
     }
 

@@ -1,7 +1,7 @@
 //! Batches: a worker takes several short items at once and runs them one after the other without the lock.
 //!
 //! A batch is a part of the worklist whose items one worker may begin without the lock. If the items of a pool have all been short lately, the lock
-//! and the accounting for each cost more than the items. So a worker takes as many as it expects to run in a microsecond or two: the first of the
+//! and the accounting for each cost more than the items. So a worker takes as many as it expects to run in a few microseconds, or its share of what waits: the first of the
 //! worklist, as long as they are of one pool workqueue, and of one that no thread waits for.
 //!
 //! Other threads need not know. [`Pool::lock`] closes all open batches first: the items that were not begun are back on the worklist, in their order;
@@ -9,7 +9,7 @@
 //! take the lock beside open batches ([`Pool::lock_beside_batches`]), and they read nothing that a batch could hide.
 //!
 //! An open batch may delay the items behind one that turns out to be long. A worker that searches closes overdue batches, the monitor closes all at
-//! each tick, and a worker whose items were long takes single items for a while.
+//! each tick.
 #![forbid(unsafe_code)]
 
 use crate::item::{FoundInChunk, Part, Pending, ticket};
@@ -26,36 +26,42 @@ use crate::sys::forced_unwind::thread_ends;
 use crate::sys::{clock, probe};
 use std::sync::Arc;
 
-/// How long a batch should take: a batch that took less was too small, one that took more was too
-/// large.
-const SHORT_NS: u64 = 2_000;
-const LONG_NS: u64 = 8_000;
-/// After an overdue item, how many single items must be short before a worker takes several at once
-/// again.
-const TRIAL: u32 = 32;
+/// A worker takes at least as many items as run for this long: fewer are not worth the lock. At most
+/// it takes as many as are expected to end before their batch is overdue.
+const WORTH_NS: u64 = 6_000;
 
 /// How many items ahead a worker prefetches.
 const AHEAD: usize = 8;
 
-/// How many items a worker takes at once.
-pub(in crate::pool) struct Size {
+/// How many items a worker takes at once, where one takes `item_ns` (0: not known) and `share` is
+/// the worker's part of those that wait. At most `most`.
+fn size(item_ns: u64, share: usize, most: usize) -> usize {
+    // The model checker has no time.
+    if cfg!(cmwq_loom) {
+        return most;
+    }
+    if item_ns == 0 {
+        return 1;
+    }
+    let within = |ns: u64| usize::try_from(ns / item_ns).unwrap_or(usize::MAX);
+    share
+        .clamp(within(WORTH_NS), within(OVERDUE_NS))
+        .clamp(1, most)
+}
+
+/// The most items that a worker may take at once, and how long it has run what it took last.
+pub(in crate::pool) struct Claims {
     most: usize,
-    now: usize,
-    /// Single items that must be short before `now` may grow.
-    trial: u32,
     /// Whether the batch, or the single item with others behind it, is measured; and below, when it
     /// was begun.
     measures: bool,
     since_ns: u64,
 }
 
-impl Size {
-    /// At most `most`. The model checker has no time: there it is always `most`.
-    pub(in crate::pool) fn new(most: usize) -> Self {
-        Size {
+impl Claims {
+    pub(in crate::pool) fn up_to(most: usize) -> Self {
+        Claims {
             most,
-            now: if cfg!(cmwq_loom) { most } else { 1 },
-            trial: 0,
             measures: false,
             since_ns: 0,
         }
@@ -79,33 +85,9 @@ impl Size {
 
     /// The batch or item has ended. Returns how long it took, if that was measured.
     #[inline]
-    pub(in crate::pool) fn learn(&mut self) -> Option<u64> {
-        if !std::mem::take(&mut self.measures) || cfg!(cmwq_loom) {
-            return None;
-        }
-        let took_ns = clock::now_ns() - self.since_ns;
-        self.judge(took_ns);
-        Some(took_ns)
-    }
-
-    #[inline]
-    fn judge(&mut self, took_ns: u64) {
-        if took_ns > OVERDUE_NS {
-            // A batch may have been overdue only because its thread was preempted. Then the size
-            // grows again with the next short item.
-            if self.now == 1 {
-                self.trial = TRIAL;
-            }
-            self.now = 1;
-        } else if took_ns > LONG_NS {
-            self.now = (self.now / 2).max(1);
-        } else if took_ns < SHORT_NS {
-            if self.trial > 0 {
-                self.trial -= 1;
-            } else {
-                self.now = (self.now * 2).min(self.most);
-            }
-        }
+    pub(in crate::pool) fn measured_ns(&mut self) -> Option<u64> {
+        let measured = std::mem::take(&mut self.measures) && !cfg!(cmwq_loom);
+        measured.then(|| clock::now_ns() - self.since_ns)
     }
 }
 
@@ -161,16 +143,17 @@ pub(in crate::pool) struct Begun {
 }
 
 impl PoolGuard<'_> {
-    /// What the worker `id` does next: a single item, or up to `size` of one pool workqueue.
+    /// What the worker `id` does next: a single item, or several of one pool workqueue.
     #[inline]
-    pub(in crate::pool) fn take_next(&mut self, id: u32, size: &mut Size) -> Option<Next> {
+    pub(in crate::pool) fn take_next(&mut self, id: u32, claims: &mut Claims) -> Option<Next> {
         if self.worklist.is_empty() && !self.staged.is_ready() {
             // This may close batches; the items that were left in them go first.
             self.collect();
         }
+        let size = self.size_of_claim(claims.most);
         if self.worklist.is_empty() {
-            if size.now > 1
-                && let Some(begun) = self.open_chunk(id, size)
+            if size > 1
+                && let Some(begun) = self.open_chunk(id, size, claims)
             {
                 return Some(Next::Batch(begun));
             }
@@ -179,17 +162,28 @@ impl PoolGuard<'_> {
                 self.accept_some();
             }
         }
-        if !self.leaves_some_to_joiner(size.now) {
-            return self.take_first(id, size);
+        if !self.leaves_some_to_joiner(size) {
+            return self.take_first(id, size, claims);
         }
-        let left: Vec<Pending> = (0..size.now)
-            .map_while(|_| self.worklist.pop_front())
-            .collect();
-        let next = self.take_first(id, size);
+        let left: Vec<Pending> = (0..size).map_while(|_| self.worklist.pop_front()).collect();
+        let next = self.take_first(id, size, claims);
         left.into_iter()
             .rev()
             .for_each(|item| self.worklist.push_front(item));
         next
+    }
+
+    /// How many of the items that wait a worker takes now. What waits is divided among the workers
+    /// that may run and the guests.
+    #[inline]
+    fn size_of_claim(&self, most: usize) -> usize {
+        let waiting = self.waiting();
+        if most == 1 || waiting <= 1 {
+            return 1;
+        }
+        let at_once = self.running().max(self.target()) + self.guests;
+        let share = waiting / at_once.max(1) as usize;
+        size(self.pace.wait_ns(1, 1), share, most)
     }
 
     /// Whether a worker that takes up to `take` items leaves the first ones, as many, to a joiner. A
@@ -209,11 +203,11 @@ impl PoolGuard<'_> {
 
     /// Takes the first items that wait.
     #[inline]
-    fn take_first(&mut self, id: u32, size: &mut Size) -> Option<Next> {
-        if size.most > 1 && self.worklist.len() + self.staged.len() > 1 {
-            size.measures = true;
-            if size.now > 1
-                && let Some(begun) = self.open_worklist(id, size)
+    fn take_first(&mut self, id: u32, size: usize, claims: &mut Claims) -> Option<Next> {
+        if claims.most > 1 && self.waiting() > 1 {
+            claims.measures = true;
+            if size > 1
+                && let Some(begun) = self.open_worklist(id, size, claims)
             {
                 return Some(Next::Batch(begun));
             }
@@ -227,7 +221,7 @@ impl PoolGuard<'_> {
     }
 
     /// Opens a batch of the worker `id` with the first items of the worklist, if the first may be in one.
-    fn open_worklist(&mut self, id: u32, size: &mut Size) -> Option<Begun> {
+    fn open_worklist(&mut self, id: u32, size: usize, claims: &mut Claims) -> Option<Begun> {
         let inner: &mut Inner = self;
         let (index, colour) = inner.next_in_batch(None)?;
         if !inner.awaited.is_empty() || !inner.pwqs[index].may_batch() {
@@ -235,7 +229,7 @@ impl PoolGuard<'_> {
         }
         let handle = inner.workers[id].handle.clone();
         let mut len = 0;
-        while len < size.now && inner.next_in_batch(Some((index, colour))).is_some() {
+        while len < size && inner.next_in_batch(Some((index, colour))).is_some() {
             let item = inner.worklist.pop_front()?;
             let func = item.func();
             // If the first item is a sample, its wait ends here.
@@ -243,12 +237,12 @@ impl PoolGuard<'_> {
             handle.batch.set(len, item, func);
             len += 1;
         }
-        Some(inner.open_batch(id, &handle, (index, colour), len, None, size.open()))
+        Some(inner.open_batch(id, &handle, (index, colour), len, None, claims.open()))
     }
 
     /// Opens a batch of the worker `id` with the first staged items, if those are in a chunk and may be in a batch. They are now accepted and active,
     /// and no other thread touches them.
-    fn open_chunk(&mut self, id: u32, size: &mut Size) -> Option<Begun> {
+    fn open_chunk(&mut self, id: u32, size: usize, claims: &mut Claims) -> Option<Begun> {
         let inner: &mut Inner = self;
         let index = inner.staged.pwq_of_chunk()?;
         let pwq = &mut inner.pwqs[index];
@@ -256,7 +250,7 @@ impl PoolGuard<'_> {
         if !inner.awaited.is_empty() || !pwq.may_take_chunks() || probe::events_wanted() {
             return None;
         }
-        let most = pwq.credits_at_hand(size.now);
+        let most = pwq.credits_at_hand(size);
         let busy = &inner.busy;
         let rests = |address, func| busy.find(address, func).is_none();
         let part = inner
@@ -275,16 +269,21 @@ impl PoolGuard<'_> {
         }
         let inner: &mut Inner = self;
         let handle = inner.workers[id].handle.clone();
-        Some(inner.open_batch(id, &handle, of, len, Some(part?), size.open()))
+        Some(inner.open_batch(id, &handle, of, len, Some(part?), claims.open()))
     }
 
-    /// Notes how long a batch of worker `id` took. If it was closed meanwhile, other items ran in
-    /// that time, too.
+    /// Notes how long a batch of worker `id` took. If the batch was closed meanwhile, the worker has
+    /// run only a part of it.
     pub(super) fn note_batch_time(&mut self, id: u32, (pwq, items): (u32, u64), took_ns: u64) {
         let inner: &mut Inner = self;
-        if inner.workers[id].batch.is_some() {
+        let ran = match &inner.workers[id].interrupted {
+            Some(interrupted) => interrupted.begun as u64,
+            None => items,
+        };
+        if ran == items {
             inner.pwqs[pwq].times.batch(items as usize, took_ns);
         }
+        inner.pace.note(took_ns / ran.max(1));
     }
 
     /// The accounting at the end of what worker `id` did. Returns what is scheduled behind its last item.
@@ -306,8 +305,9 @@ impl PoolGuard<'_> {
             self.account(id, &open, open.len, open.len);
             return None;
         }
-        let run = self.workers[id].interrupted.take();
-        self.end_task(run.expect("left by who closed the batch"), panicked)
+        let interrupted = self.workers[id].interrupted.take();
+        let run = interrupted.expect("left by who closed the batch").run;
+        self.end_task(run, panicked)
     }
 }
 

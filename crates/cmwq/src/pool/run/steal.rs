@@ -5,7 +5,7 @@
 //! own pool the thief counts as away.
 #![forbid(unsafe_code)]
 
-use super::batch::Size;
+use super::batch::Claims;
 use crate::pool::balance::thieves::Neighbours;
 use crate::pool::state::member;
 use crate::pool::state::pool::Pool;
@@ -19,7 +19,7 @@ const VISIT: u32 = if cfg!(cmwq_loom) { 1 } else { 32 };
 pub(in crate::pool) struct Stealing {
     handle: Arc<WorkerHandle>,
     neighbours: Neighbours,
-    size: Size,
+    claims: Claims,
 }
 
 impl Stealing {
@@ -27,7 +27,7 @@ impl Stealing {
         Stealing {
             handle: handle.clone(),
             neighbours: Neighbours::new(),
-            size: Size::new(pool.attrs.batch),
+            claims: Claims::up_to(pool.attrs.batch),
         }
     }
 
@@ -54,7 +54,7 @@ impl Pool {
             };
             if neighbour.wants_thief()
                 && member::as_guest_of(&victim, || {
-                    victim.host(self, &thief.handle, &mut thief.size)
+                    victim.host(self, &thief.handle, &mut thief.claims)
                 })
             {
                 return true;
@@ -65,7 +65,12 @@ impl Pool {
 
     /// Lets a worker of `home` run items of this pool, until none waits, its own pool needs it, or
     /// it has taken enough. Returns `false` if none waited.
-    fn host(self: &Arc<Self>, home: &Pool, handle: &Arc<WorkerHandle>, size: &mut Size) -> bool {
+    fn host(
+        self: &Arc<Self>,
+        home: &Pool,
+        handle: &Arc<WorkerHandle>,
+        claims: &mut Claims,
+    ) -> bool {
         let mut guard = self.lock_beside_batches();
         let slot = WorkerSlot::new(handle.clone(), WorkerState::Guest);
         let id = guard.workers.insert(slot);
@@ -76,7 +81,7 @@ impl Pool {
         let mut taken = 0;
         while taken < most && !home.needs_its_workers() && !handle.ends() {
             guard = self.pause_below_quota(guard);
-            let Some(next) = guard.take_next(id, size) else {
+            let Some(next) = guard.take_next(id, claims) else {
                 if guard.left > 0 {
                     break;
                 }
@@ -88,7 +93,7 @@ impl Pool {
             guard.stats.stolen += items;
             guard.pwqs[pwq].stats.stolen += items;
             drop(guard);
-            guard = self.run(next, id, handle, size);
+            guard = self.run(next, id, handle, claims);
             taken += 1;
         }
         guard.workers.remove(id);

@@ -1,6 +1,6 @@
 //! The worker's loop: search, run, search again, park.
 
-use super::batch::{Next, Ran, Size};
+use super::batch::{Claims, Next, Ran};
 use super::bh;
 use super::steal::Stealing;
 use crate::item::Batch;
@@ -119,11 +119,11 @@ impl Pool {
 
     /// Takes an item if there is one and a CPU is free for it; the worker is then busy with it.
     #[inline]
-    fn take(&self, guard: &mut PoolGuard<'_>, id: u32, size: &mut Size) -> Option<Next> {
+    fn take(&self, guard: &mut PoolGuard<'_>, id: u32, claims: &mut Claims) -> Option<Next> {
         if guard.running() >= guard.target() {
             return None;
         }
-        let next = guard.take_next(id, size)?;
+        let next = guard.take_next(id, claims)?;
         let (pwq, cpu_intensive) = match &next {
             Next::One(task) => (task.run.pwq, task.run.cpu_intensive),
             Next::Batch(begun) => (begun.pwq, false),
@@ -151,13 +151,13 @@ impl Pool {
         mut next: Next,
         id: u32,
         handle: &WorkerHandle,
-        size: &mut Size,
+        claims: &mut Claims,
     ) -> PoolGuard<'p> {
         loop {
             let single = matches!(next, Next::One(_));
             let taken = next.taken();
             if single {
-                size.begin_item();
+                claims.begin_item();
             }
             handle.in_item.store(true, Ordering::Relaxed);
             let ran = match next {
@@ -168,7 +168,7 @@ impl Pool {
             if ran.panicked() && thread_ends() {
                 handle.ends.store(true, Ordering::Relaxed);
             }
-            let took_ns = size.learn();
+            let took_ns = claims.measured_ns();
             self.pending_wakeups.wake_if_expired();
             let mut guard = self.lock_after_run();
             // Items of a batch are short: the worker has measured single ones.
@@ -261,7 +261,7 @@ struct Worker<'p> {
     stealing: Stealing,
     /// BH pools only.
     budget: Option<bh::Budget>,
-    size: Size,
+    claims: Claims,
     name: ThreadName,
     restores_name: bool,
     /// Whether it took a single item last time.
@@ -278,7 +278,7 @@ impl<'p> Worker<'p> {
             handle,
             stealing: Stealing::new(pool, handle),
             budget: matches!(pool.attrs.kind, PoolFor::Bh(_)).then(bh::Budget::new),
-            size: Size::new(pool.attrs.batch),
+            claims: Claims::up_to(pool.attrs.batch),
             name: pool.own_name(id),
             restores_name: pool.restores_names(),
             took_one: true,
@@ -296,7 +296,7 @@ impl<'p> Worker<'p> {
             if self.handle.ends() {
                 return guard;
             }
-            let Some(next) = pool.take(&mut guard, self.id, &mut self.size) else {
+            let Some(next) = pool.take(&mut guard, self.id, &mut self.claims) else {
                 if guard.left > 0 || guard.running() >= guard.target() {
                     return guard;
                 }
@@ -309,7 +309,7 @@ impl<'p> Worker<'p> {
             }
             drop(guard);
             self.took_one = matches!(next, Next::One(_));
-            guard = pool.run(next, self.id, self.handle, &mut self.size);
+            guard = pool.run(next, self.id, self.handle, &mut self.claims);
             if guard.rest.is_some() && pool.has_waiting(&guard) {
                 // Events may take long, since they take locks of other pools. So they are done
                 // before the next items are taken.

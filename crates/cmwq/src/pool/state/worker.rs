@@ -3,7 +3,7 @@
 
 use super::hogs::Computing;
 use crate::item::Batch;
-use crate::pool::task::run::{Open, Run};
+use crate::pool::task::run::{Interrupted, Open};
 use crate::pool::wake::placement::Place;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU32};
@@ -43,7 +43,7 @@ pub(in crate::pool) struct WorkerSlot {
     /// Its open batch, if it has one.
     pub(in crate::pool) batch: Option<Open>,
     /// The item of its batch that it had begun when the batch was closed.
-    pub(in crate::pool) interrupted: Option<Run>,
+    pub(in crate::pool) interrupted: Option<Interrupted>,
 }
 
 /// A worker that computes for less than one part in this many of the time has a short slice.

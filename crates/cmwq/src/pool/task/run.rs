@@ -33,3 +33,11 @@ pub(in crate::pool) struct Open {
     /// Where its items are; `None`: in the worker's [`Batch`](crate::item::Batch).
     pub(in crate::pool) part: Option<Part>,
 }
+
+/// What is left to a worker whose batch was closed.
+pub(in crate::pool) struct Interrupted {
+    /// The item that it had begun last.
+    pub(in crate::pool) run: Run,
+    /// How many items it had begun.
+    pub(in crate::pool) begun: usize,
+}

@@ -7,7 +7,7 @@ use crate::pool::lock::holds::counted::longest;
 use crate::pool::queue::pwq::{PwqKey, Traits};
 use crate::pool::queue::pwq_chunks::PwqChunks;
 use crate::pool::report::snapshot::MOST_LISTED;
-use crate::pool::run::batch::{Next, Size};
+use crate::pool::run::batch::{Claims, Next};
 use crate::pool::run::waiter::Waiter;
 use crate::pool::service::rescuer::Rescuer;
 use crate::pool::state::pool::Pool;
@@ -253,10 +253,10 @@ fn a_worker_passes_a_backlog_that_may_not_run_in_several_holdings() {
     with_backlogs(0, |backlog| {
         let pool = &backlog.pool;
         let (id, _) = stubs::searching(pool);
-        let mut size = Size::new(MOST_IN_BATCH);
+        let mut claims = Claims::up_to(MOST_IN_BATCH);
         let next = loop {
             let mut guard = pool.lock_beside_batches();
-            match guard.take_next(id, &mut size) {
+            match guard.take_next(id, &mut claims) {
                 Some(next) => break next,
                 None => assert_eq!(guard.left, 0, "something waits"),
             }

@@ -4,7 +4,7 @@ use crate::Work;
 use crate::item::Completion;
 use crate::pool::lock::guard::PoolGuard;
 use crate::pool::queue::pwq::{PwqKey, Traits};
-use crate::pool::run::batch::{Next, Size};
+use crate::pool::run::batch::{Claims, Next};
 use crate::pool::run::waiter::Waiter;
 use crate::pool::state::group::Group;
 use crate::pool::state::pool::Pool;
@@ -231,9 +231,9 @@ fn a_worker_leaves_the_first_items_to_a_thread_that_joins_them_in_order_but_once
         let mut guard = pool.lock();
         guard.drain();
         let joiner = in_order.map(|in_order| guard.counts.enter_joiner(in_order));
-        let mut size = Size::new(1);
+        let mut claims = Claims::up_to(1);
         let mut taken = Vec::new();
-        while let Some(Next::One(task)) = guard.take_next(id, &mut size) {
+        while let Some(Next::One(task)) = guard.take_next(id, &mut claims) {
             drop(guard);
             let Task { started, run } = task;
             taken.extend(works.iter().position(|work| run.current.is(work.as_raw())));

@@ -16,37 +16,65 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-fn judge(size: &mut Size, times: u32, took_ns: u64) {
-    (0..times).for_each(|_| size.judge(took_ns));
+#[test]
+fn a_worker_takes_its_share_but_neither_so_few_that_the_lock_costs_more_nor_overdue_ones() {
+    let sizes = |item_ns| [0, 8, 1_000].map(|share| size(item_ns, share, 128));
+    assert_eq!(sizes(0), [1; 3], "nothing is known");
+    assert_eq!(sizes(10), [128; 3]);
+    assert_eq!(sizes(100), [60, 60, 128]);
+    assert_eq!(sizes(1_000), [6, 8, 16]);
+    assert_eq!(sizes(5_000), [1, 3, 3]);
+    assert_eq!(sizes(WORTH_NS + 1), [1, 2, 2]);
+    assert_eq!(sizes(OVERDUE_NS / 2 + 1), [1; 3]);
+    assert_eq!(sizes(u64::MAX), [1; 3]);
+    assert_eq!(size(10, 1_000, 1), 1, "a pool that takes single items");
 }
 
+/// Workers divide what waits among all that may run, and the guests.
 #[test]
-fn a_worker_takes_more_while_all_is_short_and_one_at_a_time_after_a_long_item() {
-    let mut size = Size::new(32);
-    judge(&mut size, 5, 50);
-    assert_eq!(size.now, 32);
-    judge(&mut size, 1, LONG_NS + 1);
-    assert_eq!(size.now, 16);
-    // The thread may have been preempted: no trial.
-    judge(&mut size, 1, OVERDUE_NS + 1);
-    assert_eq!(size.now, 1);
-    judge(&mut size, 5, 50);
-    assert_eq!(size.now, 32);
-    judge(&mut size, 2, OVERDUE_NS + 1);
-    judge(&mut size, TRIAL, 50);
-    assert_eq!(size.now, 1);
-    judge(&mut size, 5, 50);
-    assert_eq!(size.now, 32);
-    // Long single items never grow into batches.
-    judge(&mut size, 1000, 20_000);
-    assert_eq!(size.now, 1);
+fn idle_workers_have_a_share_too() {
+    let items = raw_items::<40>();
+    let (_engine, wq, pool) = queue(4, 100);
+    let mut guard = pool.lock();
+    accept(&mut guard, &items);
+    guard.pace.note(1_000);
+    let sizes = [0, 1].map(|guests| {
+        guard.guests += guests;
+        guard.size_of_claim(128)
+    });
+    guard.guests -= 1;
+    let single = guard.size_of_claim(1);
+    drop(guard);
+    wq.flush().expect("not from an item");
+    assert_eq!((sizes, single), ([10, 8], 1));
 }
 
+/// Else all later batches would be too large, and be closed as well, for ever.
 #[test]
-fn a_pool_that_takes_single_items_always_does() {
-    let mut size = Size::new(1);
-    judge(&mut size, 100, 50);
-    assert_eq!(size.now, 1);
+fn the_time_of_a_batch_that_was_closed_counts_for_the_items_that_it_had_begun() {
+    let items = raw_items::<4>();
+    let (_engine, wq, pool) = queue(1, 8);
+    let mut hand = Hand::new(&pool);
+    let mut guard = pool.lock();
+    let index = accept(&mut guard, &items);
+    let (next, taken) = hand.take(&mut guard);
+    guard.watched = true;
+    drop(guard);
+    let Next::Batch(begun) = next else {
+        panic!("{taken} taken")
+    };
+    // It has begun the first item when the batch is closed.
+    drop(pool.lock());
+    let mut guard = pool.lock_beside_batches();
+    let noted = [90_000, 80_000].map(|took_ns| {
+        guard.note_batch_time(hand.id, (index, taken as u64), took_ns);
+        guard.pace.wait_ns(1, 1)
+    });
+    drop(guard);
+    hand.run(Next::Batch(begun));
+    pool.lock().watched = false;
+    wq.flush().expect("not from an item");
+    assert_eq!((taken, noted), (4, [1_000, 80_000]));
 }
 
 /// A worker that the test drives, and that takes up to four items at once.
@@ -54,25 +82,24 @@ struct Hand {
     pool: Arc<Pool>,
     id: u32,
     handle: Arc<WorkerHandle>,
-    size: Size,
+    claims: Claims,
 }
 
 impl Hand {
     fn new(pool: &Arc<Pool>) -> Hand {
         let (id, handle) = pool.enroll();
-        let mut size = Size::new(4);
-        size.now = 4;
+        pool.lock().pace.note(1_000);
         Hand {
             pool: pool.clone(),
             id,
             handle,
-            size,
+            claims: Claims::up_to(4),
         }
     }
 
     /// What the worker does next, and how many items that is.
     fn take(&mut self, guard: &mut PoolGuard<'_>) -> (Next, usize) {
-        let next = guard.take_next(self.id, &mut self.size);
+        let next = guard.take_next(self.id, &mut self.claims);
         let next = next.expect("something waits");
         let running = guard.running();
         guard.counts.set_running(running + 1);
