@@ -66,13 +66,8 @@ pub(super) const PIECES: &[Piece] = &[
             ),
             edit(
                 "pool/run/batch.rs",
-                "            if size.now > 1\n                && let Some(begun) = self.open_chunk(id, size)",
-                "            if size.now > 1\n                && !MUTANT\n                && let Some(begun) = self.open_chunk(id, size)",
-            ),
-            edit(
-                "pool/run/batch.rs",
-                "            if size.now > 1\n                && let Some(begun) = self.open_worklist(id, size)",
-                "            if size.now > 1\n                && !MUTANT\n                && let Some(begun) = self.open_worklist(id, size)",
+                "        if most == 1 || waiting <= 1 {",
+                "        if MUTANT || most == 1 || waiting <= 1 {",
             ),
         ],
     ),
