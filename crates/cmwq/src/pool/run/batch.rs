@@ -1,8 +1,9 @@
 //! Batches: a worker takes several short items at once and runs them one after the other without the lock.
 //!
-//! A batch is a part of the worklist whose items one worker may begin without the lock. If the items of a pool have all been short lately, the lock
-//! and the accounting for each cost more than the items. So a worker takes as many as it expects to run in a few microseconds, or its share of what waits: the first of the
-//! worklist, as long as they are of one pool workqueue, and of one that no thread waits for.
+//! A batch is a part of the worklist whose items one worker may begin without the lock. Where items
+//! are short, the lock and the accounting for each cost as much as the items. So a worker takes its
+//! share of what waits, as far as that is expected to be over in a few microseconds: the first items
+//! of the worklist, as long as they are of one pool workqueue, and of one that no thread waits for.
 //!
 //! Other threads need not know. [`Pool::lock`] closes all open batches first: the items that were not begun are back on the worklist, in their order;
 //! those that have ended are accounted for; the one that runs is in the busy table. Only the worker's own loop, and the issuer that calls a worker,
