@@ -55,9 +55,9 @@ pub(super) const PIECES: &[Piece] = &[
                 "        let mut guard = match MUTANT {\n            true => self.lock(),\n            false => self.lock_beside_batches(),\n        };\n        let slot",
             ),
             edit(
-                "sys/sim/sync.rs",
-                "        if !free && !self.try_for_long() {",
-                "        if !free && (MUTANT || !self.try_for_long()) {",
+                "sys/waiting/lock.rs",
+                "            if self.poll() {",
+                "            if !MUTANT && self.poll() {",
             ),
             edit(
                 "pool/wake/crowding.rs",
@@ -66,8 +66,8 @@ pub(super) const PIECES: &[Piece] = &[
             ),
             edit(
                 "pool/run/batch.rs",
-                "        if most == 1 || waiting <= 1 {",
-                "        if MUTANT || most == 1 || waiting <= 1 {",
+                "        if claims.most == 1 || waiting <= 1 {",
+                "        if MUTANT || claims.most == 1 || waiting <= 1 {",
             ),
         ],
     ),

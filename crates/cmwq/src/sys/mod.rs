@@ -40,4 +40,4 @@ mod waiting;
 pub(crate) use debug::ends;
 pub(crate) use debug::{holds, names, probe};
 pub(crate) use memory::{blocks, cell, epoch, free_list, prefetch, stack_size};
-pub(crate) use waiting::{bell, brief_spin, park, spin};
+pub(crate) use waiting::{bell, brief_spin, lock, park, spin};

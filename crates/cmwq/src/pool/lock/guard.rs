@@ -9,7 +9,7 @@ use crate::pool::queue::pwq::{Ended, PwqKey};
 use crate::pool::state::pool::{FrontEnd, Inner, Pool};
 use crate::pool::state::worker::{WorkerHandle, WorkerState};
 use crate::sys::holds::Hold;
-use crate::sys::sync::MutexGuard;
+use crate::sys::lock::LockGuard;
 use crate::sys::{cpu, thread};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(in crate::pool) struct Asks {
 pub(crate) struct PoolGuard<'p> {
     pub(in crate::pool) pool: &'p Arc<Pool>,
     /// `None` only while the guard is being dropped.
-    pub(in crate::pool) inner: Option<MutexGuard<'p, Inner>>,
+    pub(in crate::pool) inner: Option<LockGuard<'p, Inner>>,
     /// Exists as long as `inner` does.
     pub(in crate::pool) hold: Hold,
     pub(in crate::pool) wake: Option<Wake>,
@@ -116,7 +116,7 @@ impl DerefMut for PoolGuard<'_> {
 
 impl<'p> PoolGuard<'p> {
     #[inline]
-    pub(in crate::pool) fn new(pool: &'p Arc<Pool>, inner: MutexGuard<'p, Inner>) -> Self {
+    pub(in crate::pool) fn new(pool: &'p Arc<Pool>, inner: LockGuard<'p, Inner>) -> Self {
         PoolGuard {
             pool,
             inner: Some(inner),

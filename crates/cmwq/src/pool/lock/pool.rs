@@ -18,9 +18,9 @@ use crate::pool::wake::placement::Occupied;
 use crate::sys::atomic::plain::AtomicI32;
 use crate::sys::brief_spin::BriefSpin;
 use crate::sys::fork;
+use crate::sys::lock::Lock;
 use crate::sys::map::HashMap;
 use crate::sys::spin::{MAX_POLLS_OF_WORKERS, MIN_POLLS, SpinBudget};
-use crate::sys::sync::Mutex;
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ impl Pool {
             nice: AtomicI32::new(NICE_UNKNOWN),
             manager: AtomicI32::new(0),
             inbox: CachePadded::default(),
-            inner: CachePadded::new(Mutex::new(Inner {
+            inner: CachePadded::new(Lock::new(Inner {
                 binding: Arc::new(binding.cpus),
                 associated: binding.associated,
                 cpus,

@@ -22,9 +22,9 @@ use crate::sys::atomic::plain::{AtomicBool, AtomicI32};
 use crate::sys::brief_spin::BriefSpin;
 use crate::sys::clock;
 use crate::sys::fork;
+use crate::sys::lock::Lock;
 use crate::sys::map::HashMap;
 use crate::sys::spin::SpinBudget;
-use crate::sys::sync::Mutex;
 use crate::topology::CpuSet;
 use crate::trace::Speaker;
 use crossbeam_utils::CachePadded;
@@ -135,7 +135,7 @@ pub(crate) struct Pool {
     /// The thread that creates a worker, or was the last to try.
     pub(in crate::pool) manager: AtomicI32,
     pub(in crate::pool) inbox: CachePadded<Inbox>,
-    pub(in crate::pool) inner: CachePadded<Mutex<Inner>>,
+    pub(in crate::pool) inner: CachePadded<Lock<Inner>>,
     pub(in crate::pool) oldest_batch: OldestBatch,
     pub(in crate::pool) chunk_numbers: ChunkNumbers,
     /// How long a worker of this pool spins before it parks.

@@ -73,36 +73,6 @@ impl<T> Mutex<T> {
         self.take().then(|| self.guard())
     }
 
-    /// As [`lock`](Self::lock), and whether another thread held it.
-    #[track_caller]
-    pub(crate) fn lock_noting(&self) -> (MutexGuard<'_, T>, bool) {
-        let free = self.take();
-        if !free && !self.try_for_long() {
-            self.wait();
-        }
-        let mut guard = self.guard();
-        // It is a pool's lock.
-        if let Some(held) = &mut guard.held {
-            held.count();
-        }
-        (guard, !free)
-    }
-
-    /// As the real lock.
-    #[track_caller]
-    pub(crate) fn let_others(&self) {
-        task::yield_now();
-    }
-
-    /// As the real lock of a pool: it tries for some time, also while other threads sleep for it.
-    #[track_caller]
-    fn try_for_long(&self) -> bool {
-        [4, 8, 16, 24, 24, 24].into_iter().any(|pauses| {
-            (0..pauses).for_each(|_| task::pause());
-            self.take()
-        })
-    }
-
     #[track_caller]
     fn spin(&self) -> u32 {
         for _ in 0..SPINS {

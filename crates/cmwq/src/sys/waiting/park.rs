@@ -2,13 +2,13 @@
 //!
 //! cmwq does not use `std::thread::park`: its token belongs to the user's code, which may call it inside a work item.
 
-#[cfg(cmwq_sim)]
-pub(crate) use futex::wake_one;
 #[cfg(not(cmwq_loom))]
-pub(crate) use futex::{wait_on, wake_all_at};
+pub(crate) use futex::{wait_on, wake_all_at, wake_one};
 #[cfg(not(cmwq_loom))]
 pub(crate) use token::Parker;
 
+#[cfg(all(test, cmwq_loom))]
+pub(crate) use modelled::wake_one;
 #[cfg(cmwq_loom)]
 pub(crate) use modelled::{Parker, wait_on, wake_all_at};
 
@@ -49,7 +49,7 @@ mod futex {
     /// Wakes one thread that sleeps on the word.
     #[cfg(not(cmwq_sim))]
     #[inline]
-    pub(super) fn wake_one(word: &AtomicU32) {
+    pub(crate) fn wake_one(word: &AtomicU32) {
         let _ = futex::wake(word, futex::Flags::PRIVATE, 1);
     }
 
@@ -206,7 +206,7 @@ mod modelled {
     }
 
     #[cfg(test)]
-    pub(super) fn wake_one(word: &AtomicU32) {
+    pub(crate) fn wake_one(word: &AtomicU32) {
         wake_all_at(word);
     }
 
