@@ -8,8 +8,8 @@ use crate::pool::task::busy::Executor;
 use crate::pool::task::run::{Interrupted, Open, Run};
 use crate::sys::clock;
 
-/// A batch that takes longer than this has an item that is not short: a worker that looks for work
-/// may close it.
+/// A batch of a pool's own worker that takes longer than this has an item that is not short: a worker
+/// that looks for work may close it.
 pub(in crate::pool) const OVERDUE_NS: u64 = 16_000;
 
 impl PoolGuard<'_> {
@@ -26,8 +26,7 @@ impl PoolGuard<'_> {
         let now_ns = clock::now_ns();
         let overdue = |inner: &Inner, id: u32| {
             let open = inner.workers[id].batch.as_ref();
-            cfg!(cmwq_loom)
-                || open.is_some_and(|open| now_ns.saturating_sub(open.since_ns) > OVERDUE_NS)
+            cfg!(cmwq_loom) || open.is_some_and(|open| now_ns > open.due_ns)
         };
         while let Some(&(id, _)) = self.batches.iter().find(|&&(id, _)| overdue(self, id)) {
             self.close_batch(id);

@@ -31,12 +31,16 @@ use std::sync::Arc;
 /// it takes as many as are expected to end before their batch is overdue.
 const WORTH_NS: u64 = 6_000;
 
+/// A guest from another last-level cache takes at most as many as run for this long: it moves some
+/// twenty cache lines from there each time.
+const WORTH_FAR_NS: u64 = 64_000;
+
 /// How many items ahead a worker prefetches.
 const AHEAD: usize = 8;
 
 /// How many items a worker takes at once, where one takes `item_ns` (0: not known) and `share` is
-/// the worker's part of those that wait. At most `most`.
-fn size(item_ns: u64, share: usize, most: usize) -> usize {
+/// the worker's part of those that wait. At most `most`, and at most what runs in `longest_ns`.
+fn size(item_ns: u64, share: usize, most: usize, longest_ns: u64) -> usize {
     // The model checker has no time.
     if cfg!(cmwq_loom) {
         return most;
@@ -46,13 +50,15 @@ fn size(item_ns: u64, share: usize, most: usize) -> usize {
     }
     let within = |ns: u64| usize::try_from(ns / item_ns).unwrap_or(usize::MAX);
     share
-        .clamp(within(WORTH_NS), within(OVERDUE_NS))
+        .clamp(within(WORTH_NS), within(longest_ns))
         .clamp(1, most)
 }
 
-/// The most items that a worker may take at once, and how long it has run what it took last.
+/// How many items a worker may take at once, and how long it has run what it took last.
 pub(in crate::pool) struct Claims {
     most: usize,
+    /// How long a batch may take. After that it is overdue.
+    longest_ns: u64,
     /// Whether the batch, or the single item with others behind it, is measured; and below, when it
     /// was begun.
     measures: bool,
@@ -63,12 +69,18 @@ impl Claims {
     pub(in crate::pool) fn up_to(most: usize) -> Self {
         Claims {
             most,
+            longest_ns: OVERDUE_NS,
             measures: false,
             since_ns: 0,
         }
     }
 
-    /// A batch is opened.
+    /// The worker takes items in a pool under its own last-level cache, or a `far` one.
+    pub(super) fn in_pool(&mut self, far: bool) {
+        self.longest_ns = if far { WORTH_FAR_NS } else { OVERDUE_NS };
+    }
+
+    /// A batch is opened. Returns when.
     fn open(&mut self) -> u64 {
         self.measures = true;
         self.since_ns = clock::now_ns();
@@ -151,7 +163,7 @@ impl PoolGuard<'_> {
             // This may close batches; the items that were left in them go first.
             self.collect();
         }
-        let size = self.size_of_claim(claims.most);
+        let size = self.size_of_claim(claims);
         if self.worklist.is_empty() {
             if size > 1
                 && let Some(begun) = self.open_chunk(id, size, claims)
@@ -177,14 +189,15 @@ impl PoolGuard<'_> {
     /// How many of the items that wait a worker takes now. What waits is divided among the workers
     /// that may run and the guests.
     #[inline]
-    fn size_of_claim(&self, most: usize) -> usize {
+    fn size_of_claim(&self, claims: &Claims) -> usize {
         let waiting = self.waiting();
-        if most == 1 || waiting <= 1 {
+        if claims.most == 1 || waiting <= 1 {
             return 1;
         }
         let at_once = self.running().max(self.target()) + self.guests;
         let share = waiting / at_once.max(1) as usize;
-        size(self.pace.wait_ns(1, 1), share, most)
+        let item_ns = self.pace.wait_ns(1, 1);
+        size(item_ns, share, claims.most, claims.longest_ns)
     }
 
     /// Whether a worker that takes up to `take` items leaves the first ones, as many, to a joiner. A
@@ -238,7 +251,7 @@ impl PoolGuard<'_> {
             handle.batch.set(len, item, func);
             len += 1;
         }
-        Some(inner.open_batch(id, &handle, (index, colour), len, None, claims.open()))
+        Some(inner.open_batch(id, &handle, (index, colour), len, None, claims))
     }
 
     /// Opens a batch of the worker `id` with the first staged items, if those are in a chunk and may be in a batch. They are now accepted and active,
@@ -270,7 +283,7 @@ impl PoolGuard<'_> {
         }
         let inner: &mut Inner = self;
         let handle = inner.workers[id].handle.clone();
-        Some(inner.open_batch(id, &handle, of, len, Some(part?), claims.open()))
+        Some(inner.open_batch(id, &handle, of, len, Some(part?), claims))
     }
 
     /// Notes how long a batch of worker `id` took. If the batch was closed meanwhile, the worker has
@@ -322,8 +335,9 @@ impl Inner {
         (pwq, colour): (u32, u32),
         len: usize,
         part: Option<Part>,
-        since_ns: u64,
+        claims: &mut Claims,
     ) -> Begun {
+        let since_ns = claims.open();
         let serial = self.next_batch;
         self.next_batch = serial.wrapping_add(1);
         // The list is in the order of serial numbers.
@@ -341,7 +355,7 @@ impl Inner {
             pwq,
             colour,
             len,
-            since_ns,
+            due_ns: since_ns + claims.longest_ns,
             part,
         });
         begun

@@ -71,6 +71,7 @@ impl Pool {
         handle: &Arc<WorkerHandle>,
         claims: &mut Claims,
     ) -> bool {
+        claims.in_pool(self.attrs.position.is_far(home.attrs.position));
         let mut guard = self.lock_beside_batches();
         let slot = WorkerSlot::new(handle.clone(), WorkerState::Guest);
         let id = guard.workers.insert(slot);

@@ -29,7 +29,8 @@ pub(in crate::pool) struct Open {
     pub(in crate::pool) pwq: u32,
     pub(in crate::pool) colour: u32,
     pub(in crate::pool) len: usize,
-    pub(in crate::pool) since_ns: u64,
+    /// When it is overdue.
+    pub(in crate::pool) due_ns: u64,
     /// Where its items are; `None`: in the worker's [`Batch`](crate::item::Batch).
     pub(in crate::pool) part: Option<Part>,
 }

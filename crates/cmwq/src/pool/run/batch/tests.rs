@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn a_worker_takes_its_share_but_neither_so_few_that_the_lock_costs_more_nor_overdue_ones() {
-    let sizes = |item_ns| [0, 8, 1_000].map(|share| size(item_ns, share, 128));
+    let sizes = |item_ns| [0, 8, 1_000].map(|share| size(item_ns, share, 128, OVERDUE_NS));
     assert_eq!(sizes(0), [1; 3], "nothing is known");
     assert_eq!(sizes(10), [128; 3]);
     assert_eq!(sizes(100), [60, 60, 128]);
@@ -27,7 +27,36 @@ fn a_worker_takes_its_share_but_neither_so_few_that_the_lock_costs_more_nor_over
     assert_eq!(sizes(WORTH_NS + 1), [1, 2, 2]);
     assert_eq!(sizes(OVERDUE_NS / 2 + 1), [1; 3]);
     assert_eq!(sizes(u64::MAX), [1; 3]);
-    assert_eq!(size(10, 1_000, 1), 1, "a pool that takes single items");
+    assert_eq!(
+        size(10, 1_000, 1, OVERDUE_NS),
+        1,
+        "a pool that takes single items"
+    );
+}
+
+/// It moves many lines for each claim, and a batch of its own is overdue later.
+#[test]
+fn a_guest_from_another_cache_takes_up_to_four_times_as_many() {
+    let items = raw_items::<40>();
+    let (_engine, wq, pool) = queue(1, 100);
+    let mut hand = Hand::new(&pool);
+    let mut guard = pool.lock();
+    accept(&mut guard, &items);
+    (0..2).for_each(|_| guard.pace.note(OVERDUE_NS));
+    let mut claims = Claims::up_to(128);
+    let sizes = [true, false].map(|far| {
+        claims.in_pool(far);
+        guard.size_of_claim(&claims)
+    });
+    hand.claims.in_pool(true);
+    let before_ns = clock::now_ns();
+    let (next, taken) = hand.take(&mut guard);
+    let due_ns = guard.workers[hand.id].batch.as_ref().expect("open").due_ns;
+    drop(guard);
+    hand.run(next);
+    wq.flush().expect("not from an item");
+    assert_eq!((sizes, taken), ([4, 1], 4));
+    assert!(due_ns >= before_ns + WORTH_FAR_NS, "it is not overdue yet");
 }
 
 /// Workers divide what waits among all that may run, and the guests.
@@ -40,10 +69,10 @@ fn idle_workers_have_a_share_too() {
     guard.pace.note(1_000);
     let sizes = [0, 1].map(|guests| {
         guard.guests += guests;
-        guard.size_of_claim(128)
+        guard.size_of_claim(&Claims::up_to(128))
     });
     guard.guests -= 1;
-    let single = guard.size_of_claim(1);
+    let single = guard.size_of_claim(&Claims::up_to(1));
     drop(guard);
     wq.flush().expect("not from an item");
     assert_eq!((sizes, single), ([10, 8], 1));
@@ -256,7 +285,7 @@ fn a_waiter_gets_its_item_out_of_an_open_batch() {
     accept(&mut guard, &items[3..]);
     // A waiter closes batches that are overdue, whether or not 16 µs have passed on this machine.
     if let Some(batch) = &mut guard.workers[hand.id].batch {
-        batch.since_ns = 0;
+        batch.due_ns = 0;
     }
     // The monitor would close the batch at its next tick.
     guard.watched = true;
