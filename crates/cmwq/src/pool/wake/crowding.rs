@@ -20,7 +20,7 @@ const MANY: u32 = 12;
 const FEW: u32 = 3;
 /// Items that take longer than this use the CPUs more than the lock, and are not limited. It is about
 /// what a worker does under the lock for one item, most of which is waiting for cache lines.
-const SHORT_NS: u64 = 500;
+const SHORT_NS: u64 = 280;
 /// If fewer items than this end between two ticks of the monitor, one of them is long.
 const HARDLY_ANY: u64 = 64;
 
