@@ -14,7 +14,15 @@
 
 static struct cmwq_completion go = CMWQ_COMPLETION_INIT, begun = CMWQ_COMPLETION_INIT;
 static struct cmwq_workqueue *wq;
-static atomic_int runs, own;
+static atomic_int runs, own, warnings;
+
+/* The warning about an item comes from another thread, perhaps after the item has ended. */
+static void warn(const char *text, void *arg)
+{
+	(void)arg;
+	fprintf(stderr, "warning: %s\n", text);
+	warnings++;
+}
 
 static void hold(struct cmwq_work *work)
 {
@@ -52,6 +60,7 @@ int main(void)
 	pthread_t thread;
 
 	alarm(100);
+	cmwq_set_warning_handler(warn, NULL);
 	options.ordered = true;
 	options.max_waiting = 1;
 	wq = cmwq_alloc_workqueue_with("bounded", 0, 0, &options);
@@ -85,6 +94,9 @@ int main(void)
 	CHECK(free_wq && cmwq_workqueue_set_max_waiting(free_wq, 1) == -EINVAL);
 	CHECK(cmwq_queue_work_wait_ns(free_wq, &one, 0) == CMWQ_QUEUED_ACCEPTED);
 	CHECK(cmwq_destroy_workqueue(free_wq) == 0 && runs == 4);
+	/* Of the two mistakes above. */
+	while (warnings < 2)
+		usleep(1000);
 	puts("full");
 	return 0;
 }
