@@ -12,7 +12,7 @@
 #define CHECK(cond) ((cond) ? (void)0 : (fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond), abort()))
 #define MS 1000000ull
 
-static struct cmwq_completion go = CMWQ_COMPLETION_INIT, begun = CMWQ_COMPLETION_INIT;
+static struct cmwq_completion go = CMWQ_COMPLETION_INIT, begun = CMWQ_COMPLETION_INIT, warned = CMWQ_COMPLETION_INIT;
 static struct cmwq_workqueue *wq;
 static atomic_int runs, own, warnings;
 
@@ -21,7 +21,8 @@ static void warn(const char *text, void *arg)
 {
 	(void)arg;
 	fprintf(stderr, "warning: %s\n", text);
-	warnings++;
+	if (++warnings == 2)
+		cmwq_complete(&warned);
 }
 
 static void hold(struct cmwq_work *work)
@@ -95,8 +96,7 @@ int main(void)
 	CHECK(cmwq_queue_work_wait_ns(free_wq, &one, 0) == CMWQ_QUEUED_ACCEPTED);
 	CHECK(cmwq_destroy_workqueue(free_wq) == 0 && runs == 4);
 	/* Of the two mistakes above. */
-	while (warnings < 2)
-		usleep(1000);
+	cmwq_wait_for_completion(&warned);
 	puts("full");
 	return 0;
 }

@@ -8,9 +8,12 @@ use crate::pool::task::busy::Executor;
 use crate::pool::task::run::{Interrupted, Open, Run};
 use crate::sys::clock;
 
-/// A batch of a pool's own worker that takes longer than this has an item that is not short: a worker
-/// that looks for work may close it.
+/// A batch that takes longer than this has an item that is not short: a worker that looks for work
+/// may close it. A worker claims no more items than are expected to run for this long.
 pub(in crate::pool) const OVERDUE_NS: u64 = 16_000;
+/// The same for a guest from another last-level cache: a guest moves some twenty cache lines from
+/// there for each batch.
+pub(in crate::pool) const OVERDUE_FAR_NS: u64 = 64_000;
 
 impl PoolGuard<'_> {
     /// Closes all open batches: the worklist, the busy table and all counts are exact until the lock is released.

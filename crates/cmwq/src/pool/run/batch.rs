@@ -14,7 +14,7 @@
 #![forbid(unsafe_code)]
 
 use crate::item::{FoundInChunk, Part, Pending, ticket};
-use crate::pool::lock::batches::OVERDUE_NS;
+use crate::pool::lock::batches::{OVERDUE_FAR_NS, OVERDUE_NS};
 use crate::pool::lock::guard::PoolGuard;
 use crate::pool::queue::pwq::Ended;
 use crate::pool::state::pool::{Inner, Pool};
@@ -30,10 +30,6 @@ use std::sync::Arc;
 /// A worker takes at least as many items as run for this long: fewer are not worth the lock. At most
 /// it takes as many as are expected to end before their batch is overdue.
 const WORTH_NS: u64 = 6_000;
-
-/// A guest from another last-level cache takes at most as many as run for this long: it moves some
-/// twenty cache lines from there each time.
-const WORTH_FAR_NS: u64 = 64_000;
 
 /// How many items ahead a worker prefetches.
 const AHEAD: usize = 8;
@@ -77,7 +73,7 @@ impl Claims {
 
     /// The worker takes items in a pool under its own last-level cache, or a `far` one.
     pub(super) fn in_pool(&mut self, far: bool) {
-        self.longest_ns = if far { WORTH_FAR_NS } else { OVERDUE_NS };
+        self.longest_ns = if far { OVERDUE_FAR_NS } else { OVERDUE_NS };
     }
 
     /// A batch is opened. Returns when.

@@ -56,7 +56,6 @@ mod word {
     ///
     /// The word comes first: the line that a thread fetches to take the lock also holds what it uses
     /// first.
-    #[derive(Default)]
     #[repr(C)]
     pub(crate) struct Lock<T> {
         state: AtomicU32,
@@ -253,6 +252,14 @@ mod word {
         use std::thread::{self, JoinHandle};
         use std::time::{Duration, Instant};
 
+        fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+            let until = Instant::now() + Duration::from_secs(60);
+            while !holds() {
+                assert!(Instant::now() < until, "{what}");
+                thread::yield_now();
+            }
+        }
+
         /// Another thread sleeps for the lock. It will note its turn, and return whether it waited.
         fn sleeper(lock: &Arc<Lock<Vec<u32>>>, number: u32) -> JoinHandle<bool> {
             let before = lock.sleepers.load(Ordering::Relaxed);
@@ -262,11 +269,9 @@ mod word {
                 guard.push(number);
                 waited
             });
-            let until = Instant::now() + Duration::from_secs(60);
-            while lock.sleepers.load(Ordering::Relaxed) == before {
-                assert!(Instant::now() < until, "it has waited long enough to sleep");
-                thread::yield_now();
-            }
+            eventually("it sleeps after some polls", || {
+                lock.sleepers.load(Ordering::Relaxed) > before
+            });
             sleeper
         }
 
@@ -277,7 +282,11 @@ mod word {
             let sleepers = [1, 2, 3].map(|number| sleeper(&lock, number));
             assert!(lock.try_lock().is_none());
             drop(guard);
-            assert!(sleepers.map(|one| one.join().expect("no panic")) == [true; 3] && !waited);
+            eventually("each release wakes the next one", || {
+                sleepers.iter().all(JoinHandle::is_finished)
+            });
+            let each_waited = sleepers.map(|one| one.join().expect("no panic"));
+            assert_eq!((waited, each_waited), (false, [true; 3]));
             let mut turns = lock.lock().clone();
             turns.sort_unstable();
             assert_eq!(turns, [1, 2, 3]);
@@ -345,7 +354,6 @@ mod word {
 mod modelled {
     use crate::sys::sync::{Mutex, MutexGuard};
 
-    #[derive(Default)]
     pub(crate) struct Lock<T>(Mutex<T>);
 
     pub(crate) type LockGuard<'a, T> = MutexGuard<'a, T>;
