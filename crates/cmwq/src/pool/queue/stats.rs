@@ -18,7 +18,7 @@ macro_rules! counters {
         $then! { $given $($row)* $($only)* }
     };
     (@take pool $then:ident $given:tt $_queue:tt $_queue_only:tt {$($row:tt)*} {$($only:tt)*}) => {
-        $then! { $given $($row)* $($only)* }
+        $then! { $given $($only)* $($row)* }
     };
     (@take add_queue $then:ident $given:tt {$($row:tt)*} $($_other:tt)*) => {
         $then! { $given $($row)* }
@@ -65,11 +65,11 @@ macro_rules! counters {
                     "Those are the pools that it uses now; any queue of theirs may have waited."),
             }
             {
+                lock_waits: ("Times that the lock was waited for", pool Count "pool_lock_waits"),
                 wakeups: ("Idle workers woken", pool Count "pool_wakeups",
                     "For any reason: to run an item, to steal one, or to exit."),
                 stolen: ("Items that workers of other pods stole and ran",
                     pool Count "pool_stolen_items"),
-                lock_waits: ("Times that the lock was waited for", pool Count "pool_lock_waits"),
                 workers_created: ("Worker threads created", engine Count "engine_workers_created"),
                 create_failures: ("Attempts to create a worker that failed",
                     engine Count "engine_create_failures"),
@@ -96,6 +96,7 @@ macro_rules! counted {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
+        #[repr(C)]
         pub struct $name {
             $($(#[$doc])* pub $own: u64,)*
             $(#[doc = concat!($what, ".")] $(#[doc = concat!("\n", $more)])? pub $field: u64,)*

@@ -28,6 +28,7 @@ use crate::sys::spin::SpinBudget;
 use crate::topology::CpuSet;
 use crate::trace::Speaker;
 use crossbeam_utils::CachePadded;
+use std::mem::offset_of;
 use std::sync::Arc;
 
 /// What a pool tells the workqueue of an item. Called with no pool's lock held (locks of queues may be).
@@ -155,50 +156,22 @@ pub(crate) struct Pool {
 }
 
 /// What the pool's lock guards.
+///
+/// The fields are in the order of how often they are written. A holder fetches each cache line that
+/// it writes from the CPU of the holder before it. What nearly every holder writes is in the line of
+/// the lock itself.
+#[repr(C)]
 pub(crate) struct Inner {
-    pub(in crate::pool) binding: Arc<CpuSet>,
-    pub(in crate::pool) associated: bool,
-    /// How many workers may be awake at the same time: the CPUs of the pod.
-    pub(in crate::pool) cpus: u32,
-    /// How many of these CPUs the pool may use under the limit over all pools: see `SLOTS.md`.
-    pub(in crate::pool) slots: u32,
-    pub(in crate::pool) holding: Holding,
-    /// How many running workers sleep at any time without declaring it, as far as the monitor knows.
-    pub(in crate::pool) sleepers: u32,
-    /// How many other workers are known to be blocked at any time, and come back within a tick of
-    /// the monitor. The number decays while nothing waits.
-    pub(in crate::pool) blockers: u32,
-    /// Workers whose items are CPU hogs, and how many others may run because of them.
-    pub(in crate::pool) hogs: Hogs,
-    /// How many workers run, search, are idle, and may run.
-    pub(in crate::pool) counts: Counts,
-    /// Staged items: taken from the inbox, not accepted. To other threads they are still in the inbox.
-    pub(in crate::pool) staged: Taken,
-    /// Active items that no worker has taken, oldest first.
-    pub(in crate::pool) worklist: List,
-    /// The address of the item at its head that was last left to a joiner.
-    pub(in crate::pool) left_to_joiner: Option<usize>,
-    /// Completions of waiters for items that have not started, by the item's address.
-    pub(in crate::pool) awaited: HashMap<usize, Vec<Arc<Completion>>>,
-    pub(in crate::pool) pwqs: Slab<PwqState>,
-    pub(in crate::pool) next_serial: u64,
-    pub(in crate::pool) busy: BusyTable,
-    /// The open batches: each by its worker and its number.
-    pub(in crate::pool) batches: Vec<(u32, u32)>,
-    pub(in crate::pool) next_batch: u32,
-    pub(in crate::pool) workers: SmallestFirst<WorkerSlot>,
-    /// Workers that were dismissed and are on their way out.
-    pub(in crate::pool) leaving: u32,
-    /// A worker is being created.
-    pub(in crate::pool) creating: bool,
     /// How long the items take.
     pub(in crate::pool) pace: Pace,
-    /// Where the threads that are awake run.
-    pub(in crate::pool) occupied: Occupied,
     /// How many workers the lock can serve.
     pub(in crate::pool) crowding: Crowding,
+    pub(in crate::pool) next_batch: u32,
+    pub(in crate::pool) stats: PoolCounts,
     /// Thieves that run items here.
     pub(in crate::pool) guests: u32,
+    /// Workers that were dismissed and are on their way out.
+    pub(in crate::pool) leaving: u32,
     /// Whether thieves were called and none has come yet. When one comes and items are left, the
     /// release of the lock calls thieves again. If no neighbour has a CPU to spare, the monitor
     /// resets this at its next tick.
@@ -207,19 +180,58 @@ pub(crate) struct Inner {
     pub(in crate::pool) watched: bool,
     /// Whether a check of the idle workers is scheduled.
     pub(in crate::pool) cull_armed: bool,
-    /// Up to which point CPU time is accounted.
-    pub(in crate::pool) cpu_accounting: CpuAccounting,
+    /// A worker is being created.
+    pub(in crate::pool) creating: bool,
+    pub(in crate::pool) associated: bool,
     /// No workqueue uses the pool any more: workers exit instead of going idle.
     pub(in crate::pool) dying: bool,
+    /// Active items that no worker has taken, oldest first.
+    pub(in crate::pool) worklist: List,
+    /// Staged items: taken from the inbox, not accepted. To other threads they are still in the inbox.
+    pub(in crate::pool) staged: Taken,
+    /// How many workers run, search, are idle, and may run.
+    pub(in crate::pool) counts: Counts,
+    /// The open batches: each by its worker and its number.
+    pub(in crate::pool) batches: Vec<(u32, u32)>,
+    pub(in crate::pool) workers: SmallestFirst<WorkerSlot>,
+    /// The address of the item at its head that was last left to a joiner.
+    pub(in crate::pool) left_to_joiner: Option<usize>,
+    /// Where the threads that are awake run.
+    pub(in crate::pool) occupied: Occupied,
+    pub(in crate::pool) holding: Holding,
+    pub(in crate::pool) busy: BusyTable,
+    pub(in crate::pool) pwqs: Slab<PwqState>,
+    /// Completions of waiters for items that have not started, by the item's address.
+    pub(in crate::pool) awaited: HashMap<usize, Vec<Arc<Completion>>>,
+    pub(in crate::pool) binding: Arc<CpuSet>,
+    /// How many workers may be awake at the same time: the CPUs of the pod.
+    pub(in crate::pool) cpus: u32,
+    /// How many of these CPUs the pool may use under the limit over all pools: see `SLOTS.md`.
+    pub(in crate::pool) slots: u32,
+    /// How many running workers sleep at any time without declaring it, as far as the monitor knows.
+    pub(in crate::pool) sleepers: u32,
+    /// How many other workers are known to be blocked at any time, and come back within a tick of
+    /// the monitor. The number decays while nothing waits.
+    pub(in crate::pool) blockers: u32,
+    /// Workers whose items are CPU hogs, and how many others may run because of them.
+    pub(in crate::pool) hogs: Hogs,
+    pub(in crate::pool) next_serial: u64,
+    /// Up to which point CPU time is accounted.
+    pub(in crate::pool) cpu_accounting: CpuAccounting,
     /// For how long nothing has been started while something waits.
     pub(in crate::pool) standstill: Standstill,
-    pub(in crate::pool) stats: PoolCounts,
     /// How many of the items that were started were not the oldest on the worklist: a rescuer or a
     /// waiting thread took its own items from the middle.
     pub(in crate::pool) overtook: u64,
     /// The counts of pool workqueues that were removed.
     pub(in crate::pool) gone: QueueStats,
 }
+
+/// The lock's words come first in the line.
+const _: () = {
+    let counted = offset_of!(Inner, stats) + offset_of!(PoolCounts, lock_waits);
+    assert!(2 * size_of::<u32>() + counted + size_of::<u64>() <= 64);
+};
 
 impl Pool {
     /// Whether this is the child of a fork and the pool belongs to the parent. Then no worker runs
