@@ -322,12 +322,26 @@ mod tests {
             let pool = stubs::saturated(&group, 7, &[0, 1], waiting);
             let neighbour = stubs::pool_on(&group, 8, &[2, 3]);
             let mut guard = pool.lock();
-            guard.pace.note(50_000);
+            guard.pace.note(20_000);
             guard.counts.set_running(running);
             guard.counts.set_searching(1);
             drop(guard);
             let called_now = neighbour.lock().creating;
             assert_eq!(called_now, called, "{running} run, {waiting} wait");
+        }
+    }
+
+    #[test]
+    fn where_many_guests_run_what_waits_no_more_are_called() {
+        for (guests, called) in [(0, true), (2, true), (3, false)] {
+            let group = Group::new();
+            let pool = stubs::saturated(&group, 7, &[0, 1], 3);
+            let neighbour = stubs::pool_on(&group, 8, &[2, 3]);
+            let mut guard = pool.lock();
+            guard.pace.note(24_000);
+            guard.guests = guests;
+            drop(guard);
+            assert_eq!(neighbour.lock().creating, called, "{guests} guests");
         }
     }
 

@@ -93,7 +93,7 @@ impl Wake {
 
 #[derive(Default)]
 pub(in crate::pool) struct Rest {
-    /// Further wake-ups. Only a shutdown and the monitor wake more than one worker.
+    /// Further wake-ups, where more than one worker is woken.
     pub(in crate::pool) wake_more: Vec<Wake>,
     pub(in crate::pool) events: Vec<Event>,
 }

@@ -9,8 +9,9 @@ use crate::sys::atomic::Ordering;
 use crate::sys::cpu;
 use std::sync::Arc;
 
-/// How many thieves are called at once at most.
-const MOST_THIEVES: u32 = 4;
+/// How many workers are woken at once at most, and how many thieves are called. Each of them takes
+/// the lock when it comes, and wakes or calls more if they are still needed.
+const AT_ONCE: u32 = 4;
 /// How many idle workers are looked at, at most, to pick the one to be woken.
 const LOOKED_AT: usize = 8;
 
@@ -72,6 +73,19 @@ impl PoolGuard<'_> {
         }
         // Work waits, a CPU is free, and no worker is on the way.
         self.wake_or_want();
+        self.wake_more(target);
+    }
+
+    /// Wakes a worker for each further item that waits, as far as CPUs are free, but few
+    /// [at once](AT_ONCE). If each worker woke one other, a burst would take a wake-up's time each
+    /// time that the number of workers doubles.
+    fn wake_more(&mut self, target: u32) {
+        let free = (target - self.running() - 1).min(AT_ONCE - 1) as usize;
+        if free > 0 && self.waiting() <= free {
+            self.collect();
+        }
+        let items = self.waiting().saturating_sub(1);
+        let _ = (0..free.min(items)).all(|_| self.wake_idle());
     }
 
     /// Begins or ends deferring wake-ups. While many items wait, a thread that is woken finds no
@@ -142,11 +156,9 @@ impl PoolGuard<'_> {
         let waiting = self.waiting().max(1);
         if self.is_worth_stealing(waiting) {
             // As many thieves as are needed to make the wait short.
-            let at_once = self.pace.wait_ns(waiting, 1) / WORTH_STEALING_NS;
-            let most = u32::try_from(at_once).unwrap_or(u32::MAX);
-            // A few are enough: each thief takes this lock, and calls more of them if they are
-            // still needed.
-            self.asks.thieves = most.saturating_sub(self.running()).clamp(1, MOST_THIEVES);
+            let needed = self.pace.wait_ns(waiting, 1) / WORTH_STEALING_NS;
+            let needed = u32::try_from(needed).unwrap_or(u32::MAX);
+            self.asks.thieves = needed.saturating_sub(self.running()).clamp(1, AT_ONCE);
             self.thieves_called = true;
             self.note_reach();
         }
@@ -160,8 +172,7 @@ impl PoolGuard<'_> {
 
     /// Whether so many items will wait for longer than a neighbour's worker takes to come.
     fn is_worth_stealing(&self, waiting: usize) -> bool {
-        let at_once = self.running().max(self.target());
-        self.has_long_items() && self.pace.wait_ns(waiting, at_once) > WORTH_STEALING_NS
+        self.has_long_items() && self.pace.wait_ns(waiting, self.at_once()) > WORTH_STEALING_NS
     }
 
     /// Whether the pool has neighbours, and items that take long enough to be carried there.
@@ -238,5 +249,47 @@ impl Rest {
                 Event::Done(waiters) => waiters.iter().for_each(|waiter| waiter.complete()),
             }
         }
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::AT_ONCE;
+    use crate::Work;
+    use crate::pool::queue::pwq::Traits;
+    use crate::pool::state::group::Group;
+    use crate::pool::stubs;
+
+    #[test]
+    fn as_many_workers_are_woken_as_items_wait_and_cpus_are_free_but_few_at_once() {
+        let cpus: Vec<usize> = (0..8).collect();
+        for (running, waiting, woken) in [
+            (0, 1, 1),
+            (0, 3, 3),
+            (0, 50, AT_ONCE),
+            (6, 50, 2),
+            (7, 50, 1),
+            (8, 50, 0),
+        ] {
+            let pool = stubs::saturated(&Group::new(), 7, &cpus, waiting);
+            (0..8).for_each(|since| drop(stubs::idle(&pool, since)));
+            pool.lock().counts.set_running(running);
+            let searching = pool.lock().searching();
+            assert_eq!(searching, woken, "{running} run, {waiting} wait");
+        }
+    }
+
+    #[test]
+    fn items_that_were_only_published_count_for_those_who_are_woken() {
+        let cpus: Vec<usize> = (0..8).collect();
+        let pool = stubs::saturated(&Group::new(), 7, &cpus, 1);
+        (0..8).for_each(|since| drop(stubs::idle(&pool, since)));
+        let pwq = stubs::add_pwq(&pool, Traits::default(), 10);
+        (0..2).for_each(|_| stubs::queue(&pool, pwq, &Work::new(|| ())));
+        let mut guard = pool.lock();
+        assert_eq!(guard.waiting(), 1, "two are in the inbox");
+        guard.counts.set_running(0);
+        drop(guard);
+        assert_eq!(pool.lock().searching(), 3);
     }
 }

@@ -190,8 +190,7 @@ impl PoolGuard<'_> {
         if claims.most == 1 || waiting <= 1 {
             return 1;
         }
-        let at_once = self.running().max(self.target()) + self.guests;
-        let share = waiting / at_once.max(1) as usize;
+        let share = waiting / self.at_once() as usize;
         let item_ns = self.pace.wait_ns(1, 1);
         size(item_ns, share, claims.most, claims.longest_ns)
     }

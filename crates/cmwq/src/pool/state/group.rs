@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 
 /// Items that will wait for less than this are not worth a steal: waking a thief on another CPU
 /// takes about as long.
-pub(in crate::pool) const WORTH_STEALING_NS: u64 = 50_000;
+pub(in crate::pool) const WORTH_STEALING_NS: u64 = 15_000;
 
 /// Items that are shorter than this are not worth a steal, however many wait: what limits their
 /// rate is their pool's lock, which thieves would need as well.

@@ -46,6 +46,13 @@ impl Inner {
         self.counts.target()
     }
 
+    /// Among how many workers the items that wait will be divided: those that may run, and the
+    /// guests.
+    #[inline]
+    pub(in crate::pool) fn at_once(&self) -> u32 {
+        (self.running().max(self.target()) + self.guests).max(1)
+    }
+
     #[inline]
     pub(in crate::pool) fn idle(&self) -> &[u32] {
         self.counts.idle()

@@ -58,8 +58,8 @@ fn a_pool_that_gets_on_wants_help_only_if_its_items_are_long_enough_and_the_last
     for (waiting, ended, wants) in [
         (100, 0, true),
         (100, 100, true),
-        (20, 790, true),
-        (20, 810, false),
+        (10, 1290, true),
+        (10, 1340, false),
         (1000, 1900, true),
         (1000, 2100, false),
         (1000, 100_000, false),
