@@ -31,14 +31,13 @@ impl OldestBatch {
     /// Written under the pool's lock.
     #[inline]
     pub(crate) fn set(&self, serial: u32) {
-        // Relaxed: the number is written under the pool's lock. An issuer that finds the batch of its
-        // item closed publishes the item in this pool after that, so the holder of the lock that
-        // finds the item comes after this one. (If it came before, the issuer would have read a
-        // number that was written later.)
-        self.0.store(serial, Ordering::Relaxed);
+        // Release: what the items of the closed batch did, and that the one which still runs is in
+        // the busy table, happened before what an issuer does that finds it closed.
+        self.0.store(serial, Ordering::Release);
     }
 
-    /// Whether the batch that an item of this pool has noted is closed, or is none.
+    /// Whether the batch that an item of this pool has noted is closed, or is none. The caller owns
+    /// the item.
     #[inline]
     pub(crate) fn is_after(&self, noted: usize) -> bool {
         noted == 0 || self.read().is_after(noted)
@@ -47,8 +46,8 @@ impl OldestBatch {
     /// Reads the number once, for use with many items.
     #[inline]
     pub(crate) fn read(&self) -> ReadOldest {
-        // Relaxed: see `set`.
-        ReadOldest(self.0.load(Ordering::Relaxed))
+        // Acquire: see `set`.
+        ReadOldest(self.0.load(Ordering::Acquire))
     }
 }
 

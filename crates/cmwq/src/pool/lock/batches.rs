@@ -59,7 +59,6 @@ impl PoolGuard<'_> {
 
     #[cold]
     fn close_batch(&mut self, id: u32) {
-        self.forget_batch(id);
         let inner: &mut Inner = self;
         let slot = &mut inner.workers[id];
         let open = slot.batch.take().expect("it is among the open ones");
@@ -81,6 +80,9 @@ impl PoolGuard<'_> {
         };
         let by = Executor::thread(handle.tid());
         let busy = inner.busy.insert_last(address, func, open.pwq, by);
+        // The batch counts as closed from here on: its run is in the busy table.
+        self.forget_batch(id);
+        let inner: &mut Inner = self;
         let current = inner.pwqs[open.pwq].current().of(address, func);
         let run = Run {
             busy,

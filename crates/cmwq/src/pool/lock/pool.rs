@@ -42,6 +42,8 @@ impl Pool {
         let slots = attrs.params.slots.first_held();
         let cpus = binding.target.max(1);
         let occupied = Occupied::of(&attrs.cpus);
+        let busy = BusyTable::new();
+        let runs = busy.buckets();
         let pool = Arc::new(Pool {
             id,
             born: fork::generation(),
@@ -65,7 +67,7 @@ impl Pool {
                 awaited: HashMap::default(),
                 pwqs: Slab::new(),
                 next_serial: 0,
-                busy: BusyTable::new(),
+                busy,
                 batches: Vec::new(),
                 next_batch: 0,
                 workers: Slab::new(),
@@ -86,6 +88,7 @@ impl Pool {
                 gone: QueueStats::default(),
             })),
             oldest_batch: OldestBatch::new(),
+            runs,
             chunk_numbers: ChunkNumbers::default(),
             spin_budget: CachePadded::new(SpinBudget::up_to(polls)),
             returns: CachePadded::new(BriefSpin::new()),

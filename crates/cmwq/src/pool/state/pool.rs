@@ -12,7 +12,7 @@ use crate::pool::attrs::kind::PoolAttrs;
 use crate::pool::queue::credits::NodeLimit;
 use crate::pool::queue::pwq::{PoolWorkqueue, PwqKey, Traits};
 use crate::pool::queue::stats::{PoolCounts, QueueStats};
-use crate::pool::task::busy::BusyTable;
+use crate::pool::task::busy::{Buckets, BusyTable};
 use crate::pool::task::slab::{Slab, SmallestFirst};
 use crate::pool::wake::crowding::Crowding;
 use crate::pool::wake::deferred::{PendingWakeups, tell_backlog};
@@ -138,6 +138,8 @@ pub(crate) struct Pool {
     pub(in crate::pool) inbox: CachePadded<Inbox>,
     pub(in crate::pool) inner: CachePadded<Lock<Inner>>,
     pub(in crate::pool) oldest_batch: OldestBatch,
+    /// The buckets of the busy table, for issuers of items that ran here last.
+    pub(in crate::pool) runs: Arc<Buckets>,
     pub(in crate::pool) chunk_numbers: ChunkNumbers,
     /// How long a worker of this pool spins before it parks.
     pub(in crate::pool) spin_budget: CachePadded<SpinBudget>,

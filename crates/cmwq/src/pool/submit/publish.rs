@@ -186,6 +186,12 @@ impl Pool {
         mut item: Pending,
         front_id: usize,
     ) -> Result<(), Pending> {
+        // Nearly always that run has ended. The batch goes first: if it was closed during the run,
+        // the run is in the busy table.
+        let of_batch_ended = self.oldest_batch.is_after(item.noted_batch());
+        if of_batch_ended && self.runs.has_none(item.address()) {
+            return Err(item);
+        }
         let mut guard = self.lock();
         let up_to = guard.reached();
         while let Some(index) = guard.runs_for(&item, front_id) {

@@ -3,12 +3,14 @@
 
 use super::slab::Slab;
 use crate::item::{Completion, List, ListKind, WorkFn, address_of};
+use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::map::HashMap;
 use crate::sys::{clock, thread};
+use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 
-/// How many buckets the table has, as in the kernel.
-const BUCKETS: usize = 64;
+/// How many buckets the table has. The kernel has 64; with more, an issuer finds more of them empty.
+const BUCKETS: usize = if cfg!(cmwq_loom) { 1 } else { 256 };
 const NONE: u32 = u32::MAX;
 
 /// One running item. Its memory may be gone: the address is only compared.
@@ -63,9 +65,44 @@ impl Executor {
     }
 }
 
+/// The first run of each bucket. Only the holder of the pool's lock changes them; any thread may read
+/// them.
+pub(crate) struct Buckets(CachePadded<[AtomicU32; BUCKETS]>);
+
+impl Buckets {
+    fn new() -> Arc<Self> {
+        let empty = std::array::from_fn(|_| AtomicU32::new(NONE));
+        Arc::new(Buckets(CachePadded::new(empty)))
+    }
+
+    /// Whether it is certain that no item at this address runs. The caller owns the item. Then what
+    /// the runs of the item did in this pool happened before.
+    ///
+    /// The caller acquired the item after its last run had begun, and the run was entered before
+    /// that. So what is read is the entry of the run, or was written later, under the pool's lock.
+    #[inline]
+    pub(crate) fn has_none(&self, address: usize) -> bool {
+        // Acquire pairs with the Release of the thread that has emptied the bucket: it took the lock
+        // after the run was removed, or removed it itself.
+        self.0[bucket(address)].load(Ordering::Acquire) == NONE
+    }
+
+    /// For the holder of the pool's lock. Relaxed, since only such holders write.
+    #[inline]
+    fn first(&self, bucket: usize) -> u32 {
+        self.0[bucket].load(Ordering::Relaxed)
+    }
+
+    /// For the holder of the pool's lock. Release: see [`has_none`](Self::has_none).
+    #[inline]
+    fn set_first(&self, bucket: usize, key: u32) {
+        self.0[bucket].store(key, Ordering::Release);
+    }
+}
+
 /// The running items, found by address and function.
 pub(crate) struct BusyTable {
-    heads: [u32; BUCKETS],
+    heads: Arc<Buckets>,
     entries: Slab<Running>,
     /// The descriptions, by the key of the run. An entry is valid only if the run's executor is
     /// `described`; others are left over from earlier runs.
@@ -75,17 +112,21 @@ pub(crate) struct BusyTable {
 #[inline]
 fn bucket(address: usize) -> usize {
     // Items are aligned to 8 and often to a line; multiplying by an odd constant (2^64 over the golden ratio) and taking
-    // the top six bits spreads both.
-    ((address as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58) as usize
+    // the top bits spreads both.
+    ((address as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize * BUCKETS >> 32
 }
 
 impl BusyTable {
     pub(crate) fn new() -> Self {
         BusyTable {
-            heads: [NONE; BUCKETS],
+            heads: Buckets::new(),
             entries: Slab::new(),
             descriptions: HashMap::default(),
         }
+    }
+
+    pub(crate) fn buckets(&self) -> Arc<Buckets> {
+        self.heads.clone()
     }
 
     /// Whether nothing runs.
@@ -98,7 +139,7 @@ impl BusyTable {
     /// [`insert_last`](Self::insert_last).
     #[inline]
     pub(crate) fn find(&self, address: usize, func: Option<WorkFn>) -> Option<u32> {
-        let mut key = self.heads[bucket(address)];
+        let mut key = self.heads.first(bucket(address));
         while key != NONE {
             let running = &self.entries[key];
             if running.address == address && address_of(running.func) == address_of(func) {
@@ -126,7 +167,7 @@ impl BusyTable {
         by: Executor,
     ) -> u32 {
         let bucket = bucket(address);
-        let next = self.heads[bucket];
+        let next = self.heads.first(bucket);
         let key = self.entries.insert(Running {
             address,
             func,
@@ -137,7 +178,7 @@ impl BusyTable {
             since_ns: clock::coarse_ns(),
             next,
         });
-        self.heads[bucket] = key;
+        self.heads.set_first(bucket, key);
         key
     }
 
@@ -157,7 +198,7 @@ impl BusyTable {
         if last == NONE {
             return key;
         }
-        self.heads[bucket] = last;
+        self.heads.set_first(bucket, last);
         while self.entries[last].next != NONE {
             last = self.entries[last].next;
         }
@@ -205,12 +246,13 @@ impl BusyTable {
             running.scheduled.is_empty(),
             "a run ended with items scheduled behind it"
         );
-        let head = &mut self.heads[bucket(running.address)];
-        if *head == key {
-            *head = running.next;
+        let bucket = bucket(running.address);
+        let first = self.heads.first(bucket);
+        if first == key {
+            self.heads.set_first(bucket, running.next);
             return;
         }
-        let mut before = *head;
+        let mut before = first;
         while self.entries[before].next != key {
             before = self.entries[before].next;
         }
@@ -260,7 +302,7 @@ mod tests {
         let older = busy.insert_last(0x1000, Some(one), 1, by());
         assert_eq!(busy.find(0x1000, Some(one)), Some(later));
         // As many others, so that every bucket has some: they go before it, and behind it.
-        let others: Vec<u32> = (1..500)
+        let others: Vec<u32> = (1..4000)
             .map(|n| busy.insert(0x10_0000 + n * 8, Some(one), 0, by()))
             .collect();
         let oldest = busy.insert_last(0x1000, Some(one), 0, by());

@@ -243,6 +243,21 @@ fn an_item_that_runs_elsewhere_is_sent_there_behind_the_backlog() {
     });
 }
 
+#[test]
+fn whether_an_item_has_ended_on_its_last_pool_is_seen_without_that_lock() {
+    let pool = stubs::pool(1024, 0);
+    let pwq = stubs::add_pwq(&pool, Traits::default(), 10);
+    let item = RawWork::new(stubs::nothing);
+    let front = pool.lock().pwqs[pwq.index].front_id();
+    pool.lock().accept_item(claim(&item, &pool, pwq));
+    assert!(stubs::run_one(&pool));
+    // Taking the lock here would stand still.
+    let held = pool.lock();
+    let again = pool.publish_if_it_runs(claim_running(&item), front);
+    again.expect_err("it has ended").release();
+    drop(held);
+}
+
 fn claim_running(item: &RawWork) -> Pending {
     // SAFETY: the item exists until the end of the test.
     unsafe { Pending::claim(std::ptr::NonNull::from(item)) }.expect("it runs, and is not pending")
