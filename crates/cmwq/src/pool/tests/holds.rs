@@ -15,6 +15,7 @@ use crate::pool::task::busy::Executor;
 use crate::pool::{silent, stubs};
 use crate::topology::CpuSet;
 use std::sync::Arc;
+use std::thread;
 
 /// A staged node is touched when it is turned, when it is let go and when it is entered in a list: 256 of them at most; besides there may be the items of
 /// one chunk.
@@ -247,15 +248,21 @@ fn an_item_that_runs_elsewhere_is_sent_there_behind_the_backlog() {
 fn whether_an_item_has_ended_on_its_last_pool_is_seen_without_that_lock() {
     let pool = stubs::pool(1024, 0);
     let pwq = stubs::add_pwq(&pool, Traits::default(), 10);
-    let item = RawWork::new(stubs::nothing);
+    let item = Arc::new(RawWork::new(stubs::nothing));
     let front = pool.lock().pwqs[pwq.index].front_id();
     pool.lock().accept_item(claim(&item, &pool, pwq));
     assert!(stubs::run_one(&pool));
-    // Taking the lock here would stand still.
     let held = pool.lock();
-    let again = pool.publish_if_it_runs(claim_running(&item), front);
-    again.expect_err("it has ended").release();
+    let issuer = thread::spawn({
+        let (pool, item) = (pool.clone(), item.clone());
+        move || {
+            let again = pool.publish_if_it_runs(claim_running(&item), front);
+            again.expect_err("it has ended").release();
+        }
+    });
+    stubs::eventually(|| issuer.is_finished());
     drop(held);
+    issuer.join().expect("no panic");
 }
 
 fn claim_running(item: &RawWork) -> Pending {
