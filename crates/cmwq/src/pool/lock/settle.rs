@@ -9,9 +9,12 @@ use crate::sys::atomic::Ordering;
 use crate::sys::cpu;
 use std::sync::Arc;
 
-/// How many workers are woken at once at most, and how many thieves are called. Each of them takes
-/// the lock when it comes, and wakes or calls more if they are still needed.
-const AT_ONCE: u32 = 4;
+/// How many workers are woken at once at most. Each of them takes the lock when it comes, and wakes
+/// more if they are still needed.
+const MOST_WOKEN: u32 = 4;
+/// How many thieves are called at once at most. Each of them takes the lock when it comes, and calls
+/// more if they are still needed.
+const MOST_THIEVES: u32 = 4;
 /// How many idle workers are looked at, at most, to pick the one to be woken.
 const LOOKED_AT: usize = 8;
 
@@ -77,10 +80,10 @@ impl PoolGuard<'_> {
     }
 
     /// Wakes a worker for each further item that waits, as far as CPUs are free, but few
-    /// [at once](AT_ONCE). If each worker woke one other, a burst would take a wake-up's time each
+    /// [at once](MOST_WOKEN). If each worker woke one other, a burst would take a wake-up's time each
     /// time that the number of workers doubles.
     fn wake_more(&mut self, target: u32) {
-        let free = (target - self.running() - 1).min(AT_ONCE - 1) as usize;
+        let free = (target - self.running() - 1).min(MOST_WOKEN - 1) as usize;
         if free > 0 && self.waiting() <= free {
             self.collect();
         }
@@ -158,7 +161,7 @@ impl PoolGuard<'_> {
             // As many thieves as are needed to make the wait short.
             let needed = self.pace.wait_ns(waiting, 1) / WORTH_STEALING_NS;
             let needed = u32::try_from(needed).unwrap_or(u32::MAX);
-            self.asks.thieves = needed.saturating_sub(self.running()).clamp(1, AT_ONCE);
+            self.asks.thieves = needed.saturating_sub(self.running()).clamp(1, MOST_THIEVES);
             self.thieves_called = true;
             self.note_reach();
         }
@@ -254,7 +257,7 @@ impl Rest {
 
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
-    use super::AT_ONCE;
+    use super::MOST_WOKEN;
     use crate::Work;
     use crate::pool::queue::pwq::Traits;
     use crate::pool::state::group::Group;
@@ -266,7 +269,7 @@ mod tests {
         for (running, waiting, woken) in [
             (0, 1, 1),
             (0, 3, 3),
-            (0, 50, AT_ONCE),
+            (0, 50, MOST_WOKEN),
             (6, 50, 2),
             (7, 50, 1),
             (8, 50, 0),

@@ -113,7 +113,8 @@ pub(crate) struct BusyTable {
 fn bucket(address: usize) -> usize {
     // Items are aligned to 8 and often to a line; multiplying by an odd constant (2^64 over the golden ratio) and taking
     // the top bits spreads both.
-    ((address as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize * BUCKETS >> 32
+    let spread = (address as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (((spread >> 32) * BUCKETS as u64) >> 32) as usize
 }
 
 impl BusyTable {
