@@ -159,9 +159,9 @@ pub(crate) struct Pool {
 
 /// What the pool's lock guards.
 ///
-/// The fields are in the order of how often they are written. A holder fetches each cache line that
-/// it writes from the CPU of the holder before it. What nearly every holder writes is in the line of
-/// the lock itself.
+/// The holder of the lock fetches each cache line that it writes from the CPU of the holder before
+/// it. So the fields that nearly every holder writes come first, in the line of the lock itself, and
+/// those that few holders write come last.
 #[repr(C)]
 pub(crate) struct Inner {
     /// How long the items take.

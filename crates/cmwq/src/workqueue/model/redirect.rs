@@ -80,7 +80,7 @@ fn an_item_queued_from_another_pod_while_its_batch_is_open_waits_for_its_run() {
     });
 }
 
-/// Whoever closes the batch enters the run in the busy table first.
+/// The thread that closes the batch enters the run in the busy table first.
 #[test]
 fn an_item_whose_batch_is_closed_meanwhile_is_not_taken_for_one_that_has_ended() {
     explore(3, || {
