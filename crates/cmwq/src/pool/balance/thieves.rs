@@ -317,17 +317,22 @@ mod tests {
     #[test]
     fn a_worker_that_was_woken_and_waits_for_its_cpu_holds_up_no_steal() {
         // Not all CPUs of the pod have a worker: issuers may use the others. What waits is worth a steal, or not.
-        for (running, waiting, called) in [(1, 50, true), (0, 50, true), (0, 1, false)] {
-            let group = Group::new();
-            let pool = stubs::saturated(&group, 7, &[0, 1], waiting);
-            let neighbour = stubs::pool_on(&group, 8, &[2, 3]);
-            let mut guard = pool.lock();
-            guard.pace.note(20_000);
-            guard.counts.set_running(running);
-            guard.counts.set_searching(1);
-            drop(guard);
-            let called_now = neighbour.lock().creating;
-            assert_eq!(called_now, called, "{running} run, {waiting} wait");
+        let cases = [(2, 50, true), (1, 50, true), (0, 50, true), (0, 1, false)];
+        for (running, waiting, called) in cases {
+            // Without a worker that searches, a new one is on its way, unless all CPUs are taken.
+            for searching in [1, 0] {
+                let group = Group::new();
+                let pool = stubs::saturated(&group, 7, &[0, 1], waiting);
+                let neighbour = stubs::pool_on(&group, 8, &[2, 3]);
+                let mut guard = pool.lock();
+                guard.pace.note(20_000);
+                guard.counts.set_running(running);
+                guard.counts.set_searching(searching);
+                drop(guard);
+                let called_now = neighbour.lock().creating;
+                let case = format!("{running} run, {searching} search, {waiting} wait");
+                assert_eq!(called_now, called, "{case}");
+            }
         }
     }
 

@@ -49,7 +49,7 @@ impl PoolGuard<'_> {
         self.defer_wakeups();
         let target = self.target();
         if self.searching() > 0 {
-            if self.running() < target && self.has_waiting() {
+            if self.has_waiting() {
                 self.pool.inbox.tell_accepted();
                 // The worker that was woken may have to wait for its CPU, and it wakes the others.
                 // If the wait is worth a steal, there is too much for all CPUs of the pod, so
@@ -75,8 +75,12 @@ impl PoolGuard<'_> {
             return;
         }
         // Work waits, a CPU is free, and no worker is on the way.
-        self.wake_or_want();
-        self.wake_more(target);
+        if self.wake_idle() {
+            return self.wake_more(target);
+        }
+        // A new worker, too, may have to wait for its CPU.
+        self.want_worker();
+        self.call_thieves();
     }
 
     /// Wakes a worker for each further item that waits, as far as CPUs are free, but few
