@@ -20,7 +20,7 @@
 use super::sleepers::Sleepers;
 use crate::pool::attrs::kind::PoolFor;
 use crate::pool::lock::guard::PoolGuard;
-use crate::pool::state::group::{LONG_ENOUGH_FAR_NS, LONG_ENOUGH_NS, WORTH_STEALING_NS};
+use crate::pool::state::group::{LONG_ENOUGH_ALONE_NS, LONG_ENOUGH_NS, WORTH_STEALING_NS};
 use crate::pool::state::pool::Pool;
 use crate::sys::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -241,7 +241,7 @@ impl Pool {
             && wait_ns(at_once) >= LONG_ENOUGH_NS
             && wait_ns(waiting) > WORTH_STEALING_NS;
         self.only_near
-            .store(wait_ns(at_once) < LONG_ENOUGH_FAR_NS, Ordering::Relaxed);
+            .store(wait_ns(at_once) < LONG_ENOUGH_ALONE_NS, Ordering::Relaxed);
         self.set_wants_thieves(wanted);
         if wanted {
             self.ask_neighbours(waiting.min(u64::from(u32::MAX)) as u32);

@@ -166,7 +166,7 @@ mod tests {
     use super::*;
     use crate::pool::queue::pwq::Traits;
     use crate::pool::run::steal::Stealing;
-    use crate::pool::state::group::LONG_ENOUGH_FAR_NS;
+    use crate::pool::state::group::LONG_ENOUGH_ALONE_NS;
     use crate::pool::state::worker::Busy;
     use crate::pool::stubs;
 
@@ -226,7 +226,7 @@ mod tests {
     /// Between caches it would take longer to carry them than to run them.
     #[test]
     fn short_items_are_stolen_below_the_same_cache_only() {
-        for (item_ns, comes) in [(LONG_ENOUGH_FAR_NS - 1, 1), (LONG_ENOUGH_FAR_NS, 2)] {
+        for (item_ns, comes) in [(LONG_ENOUGH_ALONE_NS - 1, 1), (LONG_ENOUGH_ALONE_NS, 2)] {
             let group = Group::new();
             let pods = [(7, 0, [0]), (8, 0, [1]), (9, 1, [2])];
             let pools = pods.map(|(id, llc, cpus)| stubs::pool_below(&group, id, llc, &cpus));

@@ -2,7 +2,7 @@
 
 use super::guard::{Asks, Event, PoolGuard, Rest};
 use crate::pool::attrs::kind::PoolFor;
-use crate::pool::state::group::{LONG_ENOUGH_FAR_NS, LONG_ENOUGH_NS, WORTH_STEALING_NS};
+use crate::pool::state::group::{LONG_ENOUGH_ALONE_NS, LONG_ENOUGH_NS, WORTH_STEALING_NS};
 use crate::pool::state::pool::Pool;
 use crate::pool::wake::deferred::tell_backlog;
 use crate::sys::atomic::Ordering;
@@ -49,6 +49,9 @@ impl PoolGuard<'_> {
         self.defer_wakeups();
         let target = self.target();
         if self.searching() > 0 {
+            if self.pace.wait_ns(1, 1) >= LONG_ENOUGH_ALONE_NS {
+                self.wake_more(target);
+            }
             if self.has_waiting() {
                 self.pool.inbox.tell_accepted();
                 // The worker that was woken may have to wait for its CPU, and it wakes the others.
@@ -83,16 +86,21 @@ impl PoolGuard<'_> {
         self.call_thieves();
     }
 
-    /// Wakes a worker for each further item that waits, as far as CPUs are free, but few
+    /// Wakes workers until as many come as items wait and CPUs are free, but few
     /// [at once](MOST_WOKEN). If each worker woke one other, a burst would take a wake-up's time each
     /// time that the number of workers doubles.
     fn wake_more(&mut self, target: u32) {
-        let free = (target - self.running() - 1).min(MOST_WOKEN - 1) as usize;
-        if free > 0 && self.waiting() <= free {
+        let taken = u32::from(
+            self.occupied
+                .is_left_to_waker(cpu::current(), &self.binding),
+        );
+        let free = target.saturating_sub(self.running() + taken);
+        let most = free.min(MOST_WOKEN) as usize;
+        if self.waiting() < most {
             self.collect();
         }
-        let items = self.waiting().saturating_sub(1);
-        let _ = (0..free.min(items)).all(|_| self.wake_idle());
+        let wanted = most.min(self.waiting());
+        while (self.searching() as usize) < wanted && self.wake_idle() {}
     }
 
     /// Begins or ends deferring wake-ups. While many items wait, a thread that is woken finds no
@@ -173,7 +181,7 @@ impl PoolGuard<'_> {
 
     /// Notes whether the items are long enough for thieves under other last-level caches.
     pub(in crate::pool) fn note_reach(&self) {
-        let short = self.pace.wait_ns(1, 1) < LONG_ENOUGH_FAR_NS;
+        let short = self.pace.wait_ns(1, 1) < LONG_ENOUGH_ALONE_NS;
         self.pool.only_near.store(short, Ordering::Relaxed);
     }
 
@@ -261,15 +269,26 @@ impl Rest {
 
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
-    use super::MOST_WOKEN;
+    use super::{LONG_ENOUGH_ALONE_NS, MOST_WOKEN};
     use crate::Work;
     use crate::pool::queue::pwq::Traits;
     use crate::pool::state::group::Group;
+    use crate::pool::state::pool::Pool;
     use crate::pool::stubs;
+    use std::sync::Arc;
+
+    /// A pool of eight CPUs where so many items wait, with eight idle workers. The system packs, so
+    /// it does not matter on which CPU this thread is.
+    fn idle_beside(waiting: usize) -> Arc<Pool> {
+        let cpus: Vec<usize> = (0..8).collect();
+        let pool = stubs::saturated(&Group::new(), 7, &cpus, waiting);
+        (0..8).for_each(|since| drop(stubs::idle(&pool, since)));
+        pool.lock().occupied.note_that_it_packs();
+        pool
+    }
 
     #[test]
     fn as_many_workers_are_woken_as_items_wait_and_cpus_are_free_but_few_at_once() {
-        let cpus: Vec<usize> = (0..8).collect();
         for (running, waiting, woken) in [
             (0, 1, 1),
             (0, 3, 3),
@@ -278,8 +297,7 @@ mod tests {
             (7, 50, 1),
             (8, 50, 0),
         ] {
-            let pool = stubs::saturated(&Group::new(), 7, &cpus, waiting);
-            (0..8).for_each(|since| drop(stubs::idle(&pool, since)));
+            let pool = idle_beside(waiting);
             pool.lock().counts.set_running(running);
             let searching = pool.lock().searching();
             assert_eq!(searching, woken, "{running} run, {waiting} wait");
@@ -287,10 +305,48 @@ mod tests {
     }
 
     #[test]
+    fn where_a_worker_comes_more_are_woken_for_items_that_are_worth_it_one_by_one() {
+        let (short, long) = (LONG_ENOUGH_ALONE_NS - 1, LONG_ENOUGH_ALONE_NS);
+        for (item_ns, running, waiting, searching) in [
+            (short, 0, 3, 1),
+            (long, 0, 3, 3),
+            (long, 0, 50, MOST_WOKEN),
+            (long, 0, 0, 1),
+            (long, 6, 50, 2),
+            (long, 8, 50, 1),
+        ] {
+            let pool = idle_beside(waiting);
+            let mut guard = pool.lock();
+            guard.pace.note(item_ns);
+            guard.counts.set_running(running);
+            assert!(guard.wake_idle());
+            drop(guard);
+            let case = format!("{item_ns} ns, {running} run, {waiting} wait");
+            assert_eq!(pool.lock().searching(), searching, "{case}");
+        }
+    }
+
+    /// The issuer computes there. Only a system that packs wakes a worker on its waker's CPU.
+    #[test]
+    fn no_more_are_woken_for_the_cpu_of_an_issuer() {
+        // Whichever CPU this thread is on.
+        let cpus: Vec<usize> = (0..1024).collect();
+        for (packs, woken) in [(false, 2), (true, 3)] {
+            let pool = stubs::saturated(&Group::new(), 7, &cpus, 50);
+            (0..8).for_each(|since| drop(stubs::idle(&pool, since)));
+            let mut guard = pool.lock();
+            if packs {
+                guard.occupied.note_that_it_packs();
+            }
+            guard.counts.set_running(1024 - 3);
+            drop(guard);
+            assert_eq!(pool.lock().searching(), woken, "packs: {packs}");
+        }
+    }
+
+    #[test]
     fn items_that_were_only_published_count_for_those_who_are_woken() {
-        let cpus: Vec<usize> = (0..8).collect();
-        let pool = stubs::saturated(&Group::new(), 7, &cpus, 1);
-        (0..8).for_each(|since| drop(stubs::idle(&pool, since)));
+        let pool = idle_beside(1);
         let pwq = stubs::add_pwq(&pool, Traits::default(), 10);
         (0..2).for_each(|_| stubs::queue(&pool, pwq, &Work::new(|| ())));
         let mut guard = pool.lock();

@@ -13,9 +13,9 @@ pub(in crate::pool) const WORTH_STEALING_NS: u64 = 15_000;
 /// Items that are shorter than this are not worth a steal, however many wait: what limits their
 /// rate is their pool's lock, which thieves would need as well.
 pub(in crate::pool) const LONG_ENOUGH_NS: u64 = 1_000;
-/// The same for thieves under another last-level cache: a thief that takes a single item moves some
-/// twenty lines from there.
-pub(in crate::pool) const LONG_ENOUGH_FAR_NS: u64 = 8_000;
+/// Items that are shorter than this are not worth it one by one: neither a wake-up for each, nor that
+/// thieves under another last-level cache take them, which would move some twenty lines for one item.
+pub(in crate::pool) const LONG_ENOUGH_ALONE_NS: u64 = 8_000;
 
 /// The pools that may steal from each other: non-strict, of one nice level, for one set of CPUs.
 pub(crate) struct Group<P> {

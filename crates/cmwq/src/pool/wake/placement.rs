@@ -136,6 +136,13 @@ impl Occupied {
         self.packs = BOUND_AFTER;
     }
 
+    /// Whether the CPU of the waker has no awake thread of the pool. So the waker is an issuer, and
+    /// computes there. A worker for this CPU would be put anywhere by the system; only one that the
+    /// pool itself places there begins as soon as the issuer sleeps.
+    pub(in crate::pool) fn is_left_to_waker(&self, waker: Option<usize>, pod: &CpuSet) -> bool {
+        self.packs == 0 && waker.is_some_and(|cpu| self.is_free(cpu) && pod.contains(cpu))
+    }
+
     fn is_free(&self, cpu: usize) -> bool {
         self.threads.get(cpu) == Some(&0)
     }
@@ -312,6 +319,19 @@ mod tests {
         // A worker that wakes another one will run an item on its CPU.
         let _waker = awake(&mut occupied, 0);
         assert!(!occupied.is_close(&sleeper, Some(0)));
+    }
+
+    #[test]
+    fn a_cpu_is_left_to_an_issuer_unless_a_worker_is_there_or_the_system_packs() {
+        let (pod, mut occupied) = pod(2);
+        assert!(occupied.is_left_to_waker(Some(1), &pod));
+        assert!(!occupied.is_left_to_waker(Some(2), &pod), "not of the pod");
+        assert!(!occupied.is_left_to_waker(None, &pod));
+        let mut worker = awake(&mut occupied, 1);
+        assert!(!occupied.is_left_to_waker(Some(1), &pod));
+        occupied.leave(&mut worker);
+        occupied.note_that_it_packs();
+        assert!(!occupied.is_left_to_waker(Some(1), &pod));
     }
 
     /// On a system that looks for an idle CPU.
