@@ -94,13 +94,23 @@ impl PoolGuard<'_> {
             self.occupied
                 .is_left_to_waker(cpu::current(), &self.binding),
         );
-        let free = target.saturating_sub(self.running() + taken);
-        let most = free.min(MOST_WOKEN) as usize;
-        if self.waiting() < most {
-            self.collect();
+        let most = target
+            .saturating_sub(self.running() + taken)
+            .min(MOST_WOKEN);
+        while self.searching() < most && !self.idle().is_empty() {
+            if !self.has_more_than_come() {
+                self.collect();
+                if !self.has_more_than_come() {
+                    return;
+                }
+            }
+            self.wake_idle();
         }
-        let wanted = most.min(self.waiting());
-        while (self.searching() as usize) < wanted && self.wake_idle() {}
+    }
+
+    /// Whether more items wait than workers come.
+    fn has_more_than_come(&self) -> bool {
+        self.waiting() > self.searching() as usize
     }
 
     /// Begins or ends deferring wake-ups. While many items wait, a thread that is woken finds no
