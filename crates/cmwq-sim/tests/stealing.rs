@@ -81,8 +81,9 @@ fn idle_pods_begin_to_steal_within_100_us() {
     for item_ns in [5_000, 20_000, 200_000, 2_000_000] {
         for seed in 1..=20 {
             let took_ns = first_steals(item_ns, seed);
-            // Before the first flood nothing is known of the items' length, and all workers and the first thief are created, at 12 us each. How many
-            // come before an item was measured depends on the addresses of this process: with long items it takes from 170 to 280 us.
+            // Before the first flood the engine knows nothing of the items' length, and it creates all
+            // workers and the first thief, at 12 us each. How many come before a worker has measured an
+            // item depends on the addresses of this process: with long items it takes 170 to 280 us.
             let in_time =
                 |(flood, &ns): (usize, &u64)| ns < if flood == 0 { 350_000 } else { 100_000 };
             assert!(
