@@ -94,14 +94,9 @@ impl Call {
         delay_ns: u64,
         (noted, value): (*mut u64, u64),
     ) -> bool {
-        let note = || {
-            // SAFETY: by the caller's promise, a place for it; C programs access it in the same manner.
-            let noted = (!noted.is_null()).then(|| unsafe { AtomicU64::from_ptr(noted) });
-            // A race detector knows the store that the caller has made before.
-            if let Some(noted) = noted.filter(|noted| noted.load(Ordering::Relaxed) != value) {
-                noted.store(value, Ordering::Relaxed);
-            }
-        };
+        // SAFETY: by the caller's promise, a place for it; C programs access it in the same manner.
+        let noted = (!noted.is_null()).then(|| unsafe { AtomicU64::from_ptr(noted) });
+        let note = noted.map(|place| (place, value));
         // SAFETY: by the caller's promise.
         unsafe {
             self.delay(cpu, wq, dwork, |queue, cpu, item| {

@@ -26,7 +26,7 @@ impl WqCore {
             let (active, inactive, retired) = guard.pwq_counts(pwq.key);
             if !counted.contains(&pwq.pool.id) {
                 counted.push(pwq.pool.id);
-                stats.lock_waits += guard.stats().0.lock_waits;
+                stats.lock_waits += guard.lock_waits();
             }
             drop(guard);
             stats.add(&own);

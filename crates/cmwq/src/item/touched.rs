@@ -8,7 +8,7 @@ thread_local! {
 }
 
 /// One more.
-pub(in crate::item) fn one() {
+pub(crate) fn one() {
     // A thread that is ending does not count.
     let _ = TOUCHED.try_with(|touched| touched.set(touched.get() + 1));
 }

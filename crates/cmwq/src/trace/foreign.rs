@@ -1,7 +1,10 @@
 //! The one place through which the library calls *foreign code*: code that the program passes to
 //! the library, and code that belongs to a value of the program, such as its destructor. All
 //! foreign code may panic, even where the documentation of a safe function forbids it. No such
-//! panic unwinds through the library.
+//! panic unwinds through the library. (One that begins in a destructor leaves the drop of a value
+//! that the program itself drops, such as its last handle of a [`Work`](crate::Work); and one of
+//! `Waker::clone` leaves the `poll` to which the program has passed the waker. Either is the
+//! program's own call.)
 //!
 //! - [`run`] calls the function of an item and returns its panic, which the thread that waits for
 //!   the item gets.

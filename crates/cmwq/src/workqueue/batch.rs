@@ -16,6 +16,7 @@ use crate::item::{Pending, RawWork, TOO_MANY, Unclaimed, Work};
 use crate::pool::spawn_history;
 use crate::sys::epoch::EpochPin;
 use crate::sys::{names, probe};
+use crate::trace::foreign;
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::parts::pwq::Pwq;
 use crate::workqueue::task::join::{JoinHandle, JoinableTask};
@@ -338,12 +339,14 @@ impl Workqueue {
             let closure = |raw| unsafe { closure::from_raw::<F>(raw) };
             chunk = raws.into_iter().map(closure).collect();
         }
-        for func in chunk {
-            let accepted_before = *accepted;
-            self.core.execute(func).map_err(|why| BatchRefused {
-                accepted: accepted_before,
-                why,
-            })?;
+        let mut chunk = chunk.into_iter();
+        while let Some(func) = chunk.next() {
+            if let Err(why) = self.core.execute(func) {
+                // One by one: if two destructors panic, a vector that is dropped ends the process.
+                chunk.for_each(foreign::dispose);
+                let accepted = *accepted;
+                return Err(BatchRefused { accepted, why });
+            }
             *accepted += 1;
         }
         Ok(())

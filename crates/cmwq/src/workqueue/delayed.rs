@@ -86,7 +86,7 @@ struct Armed {
 /// let item = Box::new(RawDelayedWork::new(retry));
 /// let (address, soon) = (NonNull::from(&*item), Duration::from_millis(1));
 /// // SAFETY: the item was never queued, and stays where it is.
-/// let moved = unsafe { queue.mod_delayed_raw_if(MoveIf::Pending, None, address, soon, || ())? };
+/// let moved = unsafe { queue.mod_delayed_raw_if(MoveIf::Pending, None, address, soon, None)? };
 /// assert!(moved.is_none(), "it is not pending");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -5,6 +5,7 @@ use crate::item::closure;
 use crate::item::{Pending, Work};
 use crate::pool::publish_begins;
 use crate::sys::names;
+use crate::trace::foreign;
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::task::control::DisableGuard;
 use crate::workqueue::task::counted::Reference;
@@ -139,7 +140,10 @@ impl Workqueue {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.must_have(cpu)?;
+        if let Err(unknown) = self.must_have(cpu) {
+            foreign::dispose(func);
+            return Err(unknown);
+        }
         Ok(self.spawn_from(Some(cpu), func))
     }
 

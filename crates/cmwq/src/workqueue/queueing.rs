@@ -11,8 +11,8 @@ use crate::sys::atomic::Ordering;
 use crate::sys::clock;
 use crate::sys::epoch::EpochPin;
 use crate::sys::probe::{self, bits};
-use crate::trace::warn;
 use crate::trace::{events, latency};
+use crate::trace::{foreign, warn};
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::parts::kind::WorkqueueKind;
 use crate::workqueue::parts::pwq::Pwq;
@@ -345,7 +345,10 @@ impl WqCore {
                 if queued == Err(Refused::Draining) {
                     self.warn_dropped();
                 }
-                queued?;
+                if let Err(refused) = queued {
+                    foreign::dispose(func);
+                    return Err(refused);
+                }
                 func
             }
             Err(func) => func,
@@ -360,7 +363,7 @@ impl WqCore {
         let item = unsafe { Pending::one_shot(raw) };
         self.queue(None, item).inspect_err(|_| {
             // SAFETY: the queue did not take it.
-            drop(unsafe { closure::from_raw::<F>(raw) });
+            foreign::dispose(unsafe { closure::from_raw::<F>(raw) });
         })
     }
 

@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::sys::fork::{self, ProcessLock, ProcessMutex};
 use crate::sys::map::HashMap;
-use crate::trace::warn_once;
+use crate::trace::{foreign, warn_once};
 use crate::workqueue::parts::kind::Deprecated;
 use crate::workqueue::task::join_error::JoinError;
 use std::ops::Deref;
@@ -283,7 +283,14 @@ where
             queue.spawn_on(cpu, move || func(cpu))
         })
         .collect::<Result<Vec<_>, Error>>()?;
-    let results: Vec<Result<(), JoinError>> =
-        handles.into_iter().map(|handle| handle.join()).collect();
-    Ok(results.into_iter().collect())
+    let mut all = Ok(());
+    for handle in handles {
+        // What further items have panicked with is dropped one by one, since it may panic in turn.
+        match handle.join() {
+            Err(another) if all.is_err() => foreign::dispose(another),
+            Err(first) => all = Err(first),
+            Ok(()) => (),
+        }
+    }
+    Ok(all)
 }

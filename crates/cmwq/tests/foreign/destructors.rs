@@ -5,7 +5,7 @@ use crate::harness::{
     quiet_panic,
 };
 use crate::panics::returns;
-use cmwq::{Work, Workqueue, scope};
+use cmwq::{CompletionQueue, JoinSet, Work, Workqueue, scope};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::sync::Arc;
@@ -138,6 +138,62 @@ fn captures_that_panic_when_they_are_dropped_end_neither_the_process_nor_a_worke
         );
         eventually(|| heard.count("a destructor panicked") == 1);
         assert_eq!(wq.spawn(|| 7).join().unwrap(), 7);
+    });
+}
+
+/// Whoever queues a closure need not know what it has captured. And two panics in one call would end
+/// the process.
+#[test]
+fn captures_of_refused_closures_that_panic_do_so_in_no_call_that_queues_them() {
+    in_own_process(|| {
+        let engine = engine("l3:1 core:2 pu:1");
+        let _deadline = Deadline::new("refused closures", &engine);
+        let wq = engine.workqueue("t").build().unwrap();
+        wq.clone().shutdown().wait().unwrap();
+        let (made, dropped) = (Arc::new(AtomicUsize::new(0)), Arc::default());
+        let made_here = made.clone();
+        let fragile = |dropped: &Arc<AtomicUsize>| {
+            made.fetch_add(1, Ordering::SeqCst);
+            CountsAndPanics(dropped.clone())
+        };
+        let small = || {
+            let fragile = fragile(&dropped);
+            move || drop(fragile)
+        };
+        // Too large to be queued without an item.
+        let large = || {
+            let (fragile, ballast) = (fragile(&dropped), [0_u64; 32]);
+            move || {
+                drop(fragile);
+                let _ = ballast;
+            }
+        };
+        assert!(wq.execute(small()).is_err());
+        assert!(wq.execute(large()).is_err());
+        assert!(wq.execute_batch([small(), small(), small()]).is_err());
+        assert!(wq.execute_batch([large(), large(), large()]).is_err());
+        assert!(wq.spawn(small()).join().is_err());
+        for handle in wq.spawn_batch([small(), small(), small()]) {
+            assert!(handle.join().is_err());
+        }
+        assert!(wq.spawn_on(2, small()).is_err(), "no such CPU");
+        let done = CompletionQueue::new();
+        assert!(done.submit(&wq, 1, small()).is_err());
+        assert!(
+            done.submit_batch(&wq, [(2, small()), (3, small())])
+                .is_err()
+        );
+        let full = CompletionQueue::builder().capacity(1).build().unwrap();
+        full.post(0, ()).unwrap();
+        let open = engine.workqueue("open").build().unwrap();
+        assert!(full.submit(&open, 1, small()).is_err());
+        assert_eq!(full.submit_batch(&open, [(2, small())]).unwrap(), 0);
+        let mut set = JoinSet::new(&wq);
+        set.spawn(small());
+        assert_eq!(set.len(), 1);
+        assert!(set.wait_next().unwrap().result.is_err());
+        assert!(made_here.load(Ordering::SeqCst) >= 18);
+        eventually(|| dropped.load(Ordering::SeqCst) == made_here.load(Ordering::SeqCst));
     });
 }
 

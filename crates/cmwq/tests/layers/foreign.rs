@@ -115,7 +115,6 @@ const ENTRIES: &[(&str, &str)] = &[
         "workqueue/delayed/embedded.rs queue_delayed_embedded_on",
         WITHIN,
     ),
-    ("workqueue/delayed/raw.rs mod_delayed_raw_if", WITHIN),
     ("workqueue/delayed/raw.rs new", AS_ITEM),
     ("workqueue/embedded.rs queue_embedded", WITHIN),
     ("workqueue/embedded.rs queue_embedded_on", WITHIN),

@@ -5,6 +5,7 @@ use super::state::{self, PoolState, RunState};
 use crate::item::{RawWork, WorkFn, address_of};
 use crate::pool::attrs::kind::PoolFor;
 use crate::pool::lock::guard::PoolGuard;
+use crate::pool::lock::holds::most_in_a_hold;
 use crate::pool::queue::pwq::PwqKey;
 use crate::pool::state::pool::Pool;
 use crate::pool::state::worker::{Busy, WorkerSlot, WorkerState};
@@ -164,14 +165,23 @@ impl PoolGuard<'_> {
         by_workers.chain(in_caller_slots).collect()
     }
 
-    fn pwq_snapshots(&self) -> Vec<PwqSnapshot> {
+    /// The functions of the first [`MOST_LISTED`] items of the worklist, by their pool workqueues.
+    fn pending(&self) -> HashMap<u32, Vec<usize>> {
         let mut pending: HashMap<u32, Vec<usize>> = HashMap::default();
         for item in self.worklist.iter().take(MOST_LISTED) {
             let own = pending.entry(item.location().pwq()).or_default();
             own.push(shown_address(item.func()));
         }
-        let pwqs = self.pwqs.iter().map(|(index, pwq)| PwqSnapshot {
-            index,
+        pending
+    }
+
+    /// `pending`: its items on the worklist. `None`: the pool workqueue is gone.
+    fn pwq_snapshot(&mut self, key: PwqKey, pending: Vec<usize>) -> Option<PwqSnapshot> {
+        #[cfg(all(test, not(cmwq_loom)))]
+        crate::item::touched::one();
+        let pwq = self.pwq_mut(key)?;
+        Some(PwqSnapshot {
+            index: key.index,
             queue: pwq.owner.front.name().to_owned(),
             flags: pwq.owner.front.flags(),
             active: pwq.nr_active(),
@@ -179,8 +189,8 @@ impl PoolGuard<'_> {
             references: pwq.references(),
             freezable: pwq.owner.front.is_freezable(),
             mayday: pwq.mayday,
-            pending: pending.remove(&index).unwrap_or_default(),
-            inactive: Vec::new(),
+            pending,
+            inactive: listed(pwq.inactive.funcs()),
             nr_inactive: pwq.inactive.len(),
             admits: pwq.limit.admits(),
             group: pwq.limit.shared().map(|shared| {
@@ -188,16 +198,7 @@ impl PoolGuard<'_> {
                 (shared.name().to_owned(), limit, held)
             }),
             plugged: pwq.plugged,
-        });
-        pwqs.collect()
-    }
-
-    /// Enters the inactive items as they are now.
-    fn list_inactive(&mut self, of: &mut PwqSnapshot, key: PwqKey) {
-        if let Some(pwq) = self.pwq_mut(key) {
-            of.inactive = listed(pwq.inactive.funcs());
-            of.nr_inactive = pwq.inactive.len();
-        }
+        })
     }
 
     fn state(&mut self, effective_nice: Option<i32>) -> PoolState {
@@ -239,18 +240,24 @@ impl Pool {
             state,
             idle: guard.idle().iter().rev().map(tid_of).collect(),
             runs: guard.run_snapshots(now),
-            pwqs: guard.pwq_snapshots(),
+            pwqs: Vec::new(),
         };
+        let mut pending = guard.pending();
         let keys = guard.pwqs.iter().map(|(index, _)| guard.key_of(index));
         let keys: Vec<PwqKey> = keys.collect();
-        let mut with_list = snapshot.pwqs.iter_mut().zip(keys);
-        // Each list under a holding of the lock of its own, the first one's under this.
-        if let Some((pwq, key)) = with_list.find(|(pwq, _)| pwq.nr_inactive > 0) {
-            guard.list_inactive(pwq, key);
-        }
-        for (pwq, key) in with_list.filter(|(pwq, _)| pwq.nr_inactive > 0) {
-            guard = self.lock_again(guard);
-            guard.list_inactive(pwq, key);
+        // One holding lists the inactive items of one pool workqueue.
+        let (mut in_a_hold, mut has_list) = (0, false);
+        for key in keys {
+            if has_list || in_a_hold == most_in_a_hold() {
+                guard = self.lock_again(guard);
+                in_a_hold = 0;
+            }
+            let pending = pending.remove(&key.index).unwrap_or_default();
+            if let Some(pwq) = guard.pwq_snapshot(key, pending) {
+                has_list = !pwq.inactive.is_empty();
+                snapshot.pwqs.push(pwq);
+            }
+            in_a_hold += 1;
         }
         snapshot
     }

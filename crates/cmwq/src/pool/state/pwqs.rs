@@ -208,6 +208,11 @@ impl Inner {
         (pwq.nr_active(), pwq.inactive.len(), pwq.retired)
     }
 
+    /// How often a thread has waited for the lock of the pool.
+    pub(crate) fn lock_waits(&self) -> u64 {
+        self.stats.lock_waits
+    }
+
     /// The counters of the pool, and the sum of those of its pool workqueues.
     pub(crate) fn stats(&self) -> (PoolCounts, QueueStats) {
         let mut pwqs = self.gone;

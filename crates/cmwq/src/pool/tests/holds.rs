@@ -217,6 +217,17 @@ fn who_must_see_all_accepts_it_in_several_holdings() {
     });
 }
 
+/// How many queues share a pool is the program's choice, as how many items wait is.
+#[test]
+fn a_snapshot_describes_many_pool_workqueues_in_several_holdings() {
+    let pool = stubs::pool(1, 0);
+    let many = 3 * BOUND;
+    (0..many).for_each(|_| drop(stubs::add_pwq(&pool, Traits::default(), 10)));
+    let (seen, most) = longest(|| pool.snapshot());
+    assert_eq!(seen.pwqs.len(), many);
+    assert!(most <= BOUND, "{most} in one holding");
+}
+
 #[test]
 fn a_joiner_that_may_run_an_item_looks_for_it_in_several_holdings() {
     with_backlogs(1, |backlog| {

@@ -98,8 +98,6 @@ impl<T: Send + 'static> JoinSet<T> {
         let item = self.done.fallible_item(token, run);
         let item = item.expect("the completion queue has no limit");
         self.done.inner.note_queue(&self.queue);
-        // The destructor of a refused closure may panic. The panic leaves this function before
-        // `left` grows: there is nothing to join.
         if let Err(why) = self.queue.execute_named::<F, _>(item) {
             self.done.post_error(token, JoinError::Refused(why));
         }

@@ -82,7 +82,7 @@ where
     let item = unsafe { Pending::one_shot(raw) };
     queue.core.queue(None, item).inspect_err(|_| {
         // SAFETY: the queue did not take it.
-        drop(unsafe { closure::from_raw_named::<F>(raw) });
+        foreign::dispose(unsafe { closure::from_raw_named::<F>(raw) });
     })
 }
 
@@ -106,6 +106,7 @@ impl<T: Send + 'static> CompletionQueue<T> {
         F: FnOnce() -> Result<T, JoinError> + Send + 'static,
     {
         if !self.inner.reserve() {
+            foreign::dispose(func);
             return None;
         }
         let ticket = Ticket {
@@ -194,6 +195,7 @@ impl<T: Send + 'static> CompletionQueue<T> {
         F: FnOnce() -> T + Send + 'static,
     {
         if self.inner.is_inherited() {
+            foreign::dispose(func);
             return Err(NotSubmitted::Refused(Refused::Forked));
         }
         let item = self.item(token, func).ok_or(NotSubmitted::Full)?;

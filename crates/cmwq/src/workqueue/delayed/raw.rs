@@ -3,6 +3,8 @@
 use super::{Armed, INHERITED, MoveIf, Parts};
 use crate::error::{Error, FlushError};
 use crate::item::{Pending, RawWork};
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::AtomicU64;
 use crate::timer::TimerKey;
 use crate::workqueue::queue::Workqueue;
 use crate::workqueue::task::control::wait_for_run;
@@ -185,14 +187,14 @@ impl Workqueue {
         delay: Duration,
     ) -> Result<Moved, Error> {
         // SAFETY: by the caller's promise.
-        let moved = unsafe { self.mod_delayed_raw_if(MoveIf::Always, cpu, item, delay, || ())? };
+        let moved = unsafe { self.mod_delayed_raw_if(MoveIf::Always, cpu, item, delay, None)? };
         Ok(moved.unwrap_or(INHERITED))
     }
 
     /// Moves an item as [`mod_delayed_raw`](Self::mod_delayed_raw) does, if it is in a state that
     /// `which` names; the check and the move are one step. `None`: it is not in such a state, and
-    /// stays as it is. `owned` is called before the item is queued, while no other thread can move
-    /// it.
+    /// stays as it is. If it moves, the number in `note` is stored in the place beside it (`Relaxed`)
+    /// before the item is queued, while no other thread can move it.
     ///
     /// # Errors
     /// [`Error::NoSuchCpu`] if the machine has no such CPU.
@@ -205,7 +207,7 @@ impl Workqueue {
         cpu: Option<usize>,
         item: NonNull<RawDelayedWork>,
         delay: Duration,
-        owned: impl FnOnce(),
+        note: Option<(&AtomicU64, u64)>,
     ) -> Result<Option<Moved>, Error> {
         cpu.map_or(Ok(()), |cpu| self.must_have(cpu))?;
         // SAFETY: valid by the caller's promise; the borrows are not used once the item may run.
@@ -214,7 +216,13 @@ impl Workqueue {
             ..unsafe { item.as_ref() }.parts()
         };
         let armed = |claimed| {
-            owned();
+            // Relaxed: the program's own figure. A C program reads it as a plain number, so it is
+            // not written if it is there already.
+            if let Some((place, value)) = note
+                && place.load(Ordering::Relaxed) != value
+            {
+                place.store(value, Ordering::Relaxed);
+            }
             self.armed_raw(cpu, claimed)
         };
         Ok(parts.move_if(which, &self.core, delay, || (), armed))
