@@ -46,10 +46,16 @@ fn upper_ns(bucket: usize) -> u64 {
 impl LatencyHistogram {
     /// Adds a time.
     pub fn add(&mut self, ns: u64) {
+        self.add_many(ns, 1);
+    }
+
+    /// Adds a time that stands for so many.
+    pub fn add_many(&mut self, ns: u64, times: u32) {
         self.counts.resize(BUCKETS, 0);
         let count = &mut self.counts[bucket(ns)];
-        *count = count.saturating_add(1);
-        self.sum_ns = self.sum_ns.saturating_add(ns);
+        *count = count.saturating_add(times);
+        let sum_ns = ns.saturating_mul(u64::from(times));
+        self.sum_ns = self.sum_ns.saturating_add(sum_ns);
     }
 
     /// Adds all times of another histogram.

@@ -65,11 +65,12 @@ pub struct QueueState {
 }
 
 /// Tells how long items of a queue wait and run: a part of a [`QueueState`]. The library always
-/// measures this, for a sample of the items: one item for each pool and every two milliseconds (or
-/// every tick of the system's coarse clock, which may be up to four). So nearly all items of a
-/// queue that is used up to some hundred times a second are measured. Items that a thread spawned,
-/// joined at once and ran itself are not sampled. A change of the attributes drops what the old
-/// pools have measured.
+/// measures this, for a sample of the items: up to 32 items in two milliseconds (or in a tick of the
+/// system's coarse clock, which may be up to four). Of items that come in a burst the first ones are
+/// measured one by one, and the later ones ever more rarely. The wait of one counts for all items
+/// that have started since the sample before, so the histogram is an estimate of the waits of all
+/// items. Items that a thread spawned, joined at once and ran itself are not sampled. A change of the
+/// attributes drops what the old pools have measured.
 /// ```
 /// let queue = cmwq::Workqueue::builder("io").build()?;
 /// queue.spawn(|| ()).join()?;

@@ -130,7 +130,7 @@ impl WqCore {
     fn with_batch_route(&self, publish: impl FnOnce(&Pwq, &EpochPin<'_>) -> bool) -> bool {
         // Tracing reports each item, and an item whose times are measured is published by itself,
         // so both need the items to be queued one by one.
-        if probe::switch() != 0 || self.sampler.is_wanted() {
+        if probe::switch() != 0 || self.sampler.is_due() {
             return false;
         }
         spawn_history::let_go();

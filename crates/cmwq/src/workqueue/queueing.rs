@@ -206,7 +206,7 @@ impl WqCore {
         if probe::events_wanted() {
             self.tell_queued(requested, pwq, &item);
         }
-        if self.sampler.is_wanted() && self.sampler.sample(item.address()) {
+        if self.sampler.is_due() && self.sampler.sample(item.address()) {
             // A sampled item is not put into a chunk, where its start would not be measured.
             let find = |pool| {
                 (!self.ordered())
@@ -381,7 +381,7 @@ impl WqCore {
 
     #[inline(never)]
     fn queue_small_from(&self, issuer: Issuer, closure: &Small) -> Result<bool, Refused> {
-        if self.sampler.is_wanted() {
+        if self.sampler.is_due() {
             return Ok(false);
         }
         let pin = epochs().pin(issuer.cpu);

@@ -62,7 +62,7 @@ impl Filling {
     pub(in crate::item) fn finish_open(self, open: &OpenChunk) -> NonNull<RawWork> {
         let (of, number, filled) = (self.of, self.number, self.filled);
         let chunk = self.leak(2);
-        open.begin(of, chunk, number, filled);
+        open.begin(of, chunk, number, (filled, MOST));
         chunk.cast()
     }
 

@@ -60,14 +60,15 @@ impl Inbox {
     }
 
     /// Publishes `load` in a new chunk, which owns it and is the calling thread's open chunk from
-    /// now on.
+    /// now on, until it has `most` entries.
     pub(crate) fn push_in_chunk<L: Load>(
         &self,
         load: L,
         chunks: &ChunkStore,
         open: &OpenChunk,
+        most: usize,
     ) -> Pushed {
-        self.push_node(chunks.make(load, open))
+        self.push_node(chunks.make(load, open, most))
     }
 
     /// Publishes the whole chain.

@@ -17,6 +17,8 @@ pub(crate) struct OpenChunk {
     number: Cell<usize>,
     /// The next entry.
     next: Cell<usize>,
+    /// How many entries it gets.
+    most: Cell<usize>,
     /// The fork generation of the process that made it.
     born: Cell<u32>,
 }
@@ -28,6 +30,7 @@ impl OpenChunk {
             chunk: Cell::new(None),
             number: Cell::new(0),
             next: Cell::new(0),
+            most: Cell::new(0),
             born: Cell::new(0),
         }
     }
@@ -43,7 +46,7 @@ impl OpenChunk {
     fn fitting<L: Load>(&self, of: Serial, number: usize) -> Option<NonNull<Chunk>> {
         let fits = self.of.get() == Some(of)
             && of.contents == L::CONTENTS
-            && self.next.get() < MOST
+            && self.next.get() < self.most.get()
             && self.number.get() == number;
         self.chunk.get().filter(|_| fits)
     }
@@ -79,7 +82,7 @@ impl OpenChunk {
     pub(in crate::item) fn write_ahead<L: Load>(&self, of: Serial, load: &L, ahead: usize) -> bool {
         let place = self.next.get() + ahead;
         let chunk = self.fitting::<L>(of, load.number());
-        let Some(chunk) = chunk.filter(|_| place < MOST) else {
+        let Some(chunk) = chunk.filter(|_| place < self.most.get()) else {
             return false;
         };
         // SAFETY: held.
@@ -150,18 +153,19 @@ impl OpenChunk {
         self.add(chunk, item)
     }
 
-    /// Makes `chunk`, one of `of`, the calling thread's open chunk. The thread has a hold of it,
-    /// and of no other chunk.
+    /// Makes `chunk`, one of `of`, the calling thread's open chunk, which gets `most` entries. The
+    /// thread has a hold of it, and of no other chunk.
     pub(in crate::item) fn begin(
         &self,
         of: Serial,
         chunk: NonNull<Chunk>,
         number: usize,
-        filled: usize,
+        (filled, most): (usize, usize),
     ) {
         self.chunk.set(Some(chunk));
         self.number.set(number);
         self.next.set(filled);
+        self.most.set(most.min(MOST));
         self.born.set(fork::generation());
         self.of.set(Some(of));
     }
@@ -195,15 +199,20 @@ impl OpenChunk {
 
 impl ChunkStore {
     /// Makes a chunk with `load` in it, which the caller publishes in place of `load`. It is the
-    /// calling thread's open chunk from now on.
-    pub(in crate::item) fn make<L: Load>(&self, load: L, open: &OpenChunk) -> NonNull<RawWork> {
+    /// calling thread's open chunk from now on, until it has `most` entries.
+    pub(in crate::item) fn make<L: Load>(
+        &self,
+        load: L,
+        open: &OpenChunk,
+        most: usize,
+    ) -> NonNull<RawWork> {
         open.leave();
         let chunk = self.begin(&load);
         // Relaxed: the chunk is published as a whole. One hold is the maker's, the other the future taker's.
         chunk.holds.store(2, Ordering::Relaxed);
         chunk.filled.store(1, Ordering::Relaxed);
         let chunk = NonNull::from(Box::leak(chunk));
-        open.begin(self.serial, chunk, load.number(), 1);
+        open.begin(self.serial, chunk, load.number(), (1, most));
         chunk.cast()
     }
 }

@@ -301,7 +301,7 @@ impl Inner {
         let since_ns = self.busy.get(busy).since_ns;
         let state = &mut self.pwqs[pwq];
         state.stats.started += 1;
-        let timed_ns = state.times.start(address, since_ns);
+        let timed_ns = state.times.start(address, state.stats.started, since_ns);
         let run = Run {
             busy,
             pwq,

@@ -1,18 +1,26 @@
 //! How long items wait and run: a sample of the items of each queue, always.
 //!
-//! A pool *wants a sample* of a queue when one of the queue's items starts, the first one in each
-//! [tick](TICK_SHIFT) of the clock that the start reads anyway. The next issuer without a cached
-//! route gives one: it notes the time and the item's address, and publishes the item by itself. The
-//! start of that item records its wait, and the end its run. So a queue of up to some hundred items
-//! a second has nearly all of them sampled, and a faster one some hundred a second for each of its
-//! pools. An item that is not sampled costs only a comparison at its start.
+//! An issuer decides whether the item that it queues is a *sample*: it notes the time and the item's
+//! address, and publishes the item by itself. The start of that item records its wait, and the end
+//! its run.
+//!
+//! Which items are samples must not depend on how long they wait. Items often come in bursts, and
+//! the first of a burst waits for the shortest time. So each issuer takes samples of a burst ever
+//! more rarely: of the first items each one, then every second, every fourth and so on
+//! ([`Recent::count_sample`]). A wait counts for all items of the burst that have started since the sample
+//! before, so the histogram is that of all items. A new burst begins with a new [tick](TICK_SHIFT) of the clock that
+//! each start reads anyway. So a queue of up to some thousand items a second has a large part of
+//! them sampled, and a faster one some tens in each tick.
+//!
+//! No item of a chunk is a sample, so a chunk ends where the next sample [is due](until_sample).
+//!
+//! An item that is not sampled costs a comparison when it is queued by itself, and one at its start.
 //!
 //! Batches are of short items. What a whole batch took, divided by its items, is recorded as one run.
 //!
 //! A noted address belongs to a pending item, so exactly one thread finds it: the one that starts
 //! the item or the one that cancels it. If the slot for an address is in use, the item is not
-//! sampled. That depends on earlier samples and not on how long this item waits, so the samples are
-//! not biased towards short or long waits.
+//! sampled. That depends on earlier samples and not on how long this item waits.
 #![forbid(unsafe_code)]
 
 use crate::sys::atomic::Ordering;
@@ -20,12 +28,18 @@ use crate::sys::atomic::plain::{AtomicU32, AtomicU64, AtomicUsize};
 use crate::sys::clock;
 use cmwq_trace::LatencyHistogram;
 use crossbeam_utils::CachePadded;
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// A tick is 2^21 ns, two milliseconds, or as long as a tick of the coarse clock.
 const TICK_SHIFT: u32 = 21;
-/// How many sampled items of one queue may wait at the same time.
+/// How many sampled items of one queue may wait at the same time, and how many samples issuers take
+/// in one tick.
 const SLOTS: usize = 32;
+/// With more samples waiting than these, hardly any slot is found free.
+const MOST_TAKEN: u32 = SLOTS as u32 * 3 / 4;
+/// In how many queues an issuer counts what it has queued lately.
+const RECENT: usize = 8;
 /// The model checker and the simulator have no time to measure.
 const IS_ENABLED: bool = !cfg!(cmwq_loom) && !cfg!(cmwq_sim);
 /// The value of a slot that an issuer has taken and is filling.
@@ -38,12 +52,98 @@ struct Slot {
     queued_ns: AtomicU64,
 }
 
+thread_local! {
+    static RECENTLY: Recently = const { Recently::new() };
+}
+
+/// What an issuer has queued lately.
+struct Recently {
+    queues: [Recent; RECENT],
+    /// The index of the queue where it has queued last.
+    last: Cell<usize>,
+}
+
+impl Recently {
+    const fn new() -> Self {
+        Recently {
+            queues: [const { Recent::new() }; RECENT],
+            last: Cell::new(0),
+        }
+    }
+}
+
+/// What an issuer has queued lately in one queue.
+struct Recent {
+    /// The address of the queue's sampler; 0: none.
+    queue: Cell<usize>,
+    tick: Cell<u32>,
+    /// How many samples it has taken in this tick.
+    samples: Cell<u32>,
+    /// How many more items it queues before the next sample.
+    left: Cell<u32>,
+}
+
+impl Recent {
+    const fn new() -> Self {
+        Recent {
+            queue: Cell::new(0),
+            tick: Cell::new(0),
+            samples: Cell::new(0),
+            left: Cell::new(0),
+        }
+    }
+
+    /// Counts an item. Returns whether it should be a sample.
+    #[inline]
+    fn is_due(&self, queue: usize, tick: u32) -> bool {
+        if self.queue.get() != queue || self.tick.get() != tick {
+            self.queue.set(queue);
+            self.tick.set(tick);
+            self.samples.set(0);
+            self.left.set(0);
+        }
+        match self.left.get() {
+            0 => true,
+            left => {
+                self.left.set(left - 1);
+                false
+            }
+        }
+    }
+
+    /// Counts a sample, and sets the distance to the next one: 1, 2, 2, 4, 4, 8, 8 and so on.
+    fn count_sample(&self) {
+        self.samples.set(self.samples.get() + 1);
+        let gap = 1 << (self.samples.get() / 2).min(16);
+        self.left.set(gap - 1);
+    }
+}
+
+/// Called when the calling thread begins a chunk for the item for which it was asked last whether it
+/// [should be](Sampler::is_due) a sample. Returns how many items the chunk may have, `most` at most,
+/// so that the item after them can be the next sample. `None`: fewer than `least`.
+pub(in crate::pool) fn until_sample(least: u32, most: u32) -> Option<u32> {
+    if !IS_ENABLED {
+        return Some(most);
+    }
+    RECENTLY.with(|recently| {
+        let left = &recently.queues[recently.last.get()].left;
+        let others = left.get().min(most - 1);
+        (1 + others >= least).then(|| {
+            left.set(left.get() - others);
+            1 + others
+        })
+    })
+}
+
 /// The samples of one queue that wait.
 pub(crate) struct Sampler {
-    /// 1: the next issuer gives a sample. Issuers read it, and starts write it, once in a tick.
-    wanted: CachePadded<AtomicU32>,
+    /// The tick of the last start. Issuers read it, and starts write it, once in a tick.
+    tick: CachePadded<AtomicU32>,
     /// How many slots are taken.
     taken: CachePadded<AtomicU32>,
+    /// How many more samples may be taken in this tick.
+    left: AtomicU32,
     slots: [Slot; SLOTS],
 }
 
@@ -55,40 +155,86 @@ fn slot_of(item: usize) -> usize {
 impl Sampler {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Sampler {
-            wanted: CachePadded::new(AtomicU32::new(u32::from(IS_ENABLED))),
+            tick: CachePadded::default(),
             taken: CachePadded::default(),
+            left: AtomicU32::new(SLOTS as u32),
             slots: Default::default(),
         })
     }
 
-    /// Whether the next item is to be a sample. A hint.
     #[inline]
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.wanted.load(Ordering::Relaxed) != 0
+    fn with_recent<R>(&self, f: impl FnOnce(usize, &Recent) -> R) -> R {
+        let queue = std::ptr::from_ref(self).addr();
+        RECENTLY.with(|recently| {
+            let at = slot_of(queue) % RECENT;
+            recently.last.set(at);
+            f(queue, &recently.queues[at])
+        })
     }
 
-    /// Called before the item at this address is published. Publishing orders what is stored here
-    /// before the item's start, so all is Relaxed. A thread that looks at the slot of another item
-    /// may find the time of an earlier sample; then it shows a wait that has ended a moment ago.
-    /// Returns `true` if the item is a sample; then it has to be published by itself, and not in a
-    /// chunk.
+    /// Counts an item that the calling thread queues by itself, or a batch. Returns whether the item
+    /// should be a sample; as long as none is [taken](Self::sample), the next one should.
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        let tick = self.tick.load(Ordering::Relaxed);
+        IS_ENABLED
+            && self
+                .with_recent(|queue, recent| recent.is_due(queue, tick) && self.has_place(recent))
+    }
+
+    /// Whether a sample may be taken now. If it may not, the issuer waits for the next tick, or goes
+    /// on as if it had taken one.
     #[cold]
-    pub(crate) fn sample(&self, item: usize) -> bool {
-        let slot = &self.slots[slot_of(item)];
-        let is_free = slot.item.load(Ordering::Relaxed) == 0;
-        if !is_free || self.wanted.swap(0, Ordering::Relaxed) == 0 {
+    fn has_place(&self, recent: &Recent) -> bool {
+        if self.left.load(Ordering::Relaxed) == 0 {
+            recent.left.set(u32::MAX);
             return false;
         }
+        let has_slots = self.taken.load(Ordering::Relaxed) < MOST_TAKEN;
+        if !has_slots {
+            recent.count_sample();
+        }
+        has_slots
+    }
+
+    /// Called before the item at this address is published, if it [should be](Self::is_due) a
+    /// sample. Publishing orders what is stored here before the item's start, so all is Relaxed. A
+    /// thread that looks at the slot of another item may find the time of an earlier sample; then
+    /// it shows a wait that has ended a moment ago. Returns `true` if the item is a sample; then it
+    /// has to be published by itself, and not in a chunk.
+    #[cold]
+    pub(crate) fn sample(&self, item: usize) -> bool {
+        // If the slot is in use, the next item may find another one.
+        let is_sample = self.reserve(item);
+        if is_sample {
+            self.with_recent(|_, recent| recent.count_sample());
+        }
+        is_sample
+    }
+
+    fn reserve(&self, item: usize) -> bool {
+        let slot = &self.slots[slot_of(item)];
         let reserved =
             slot.item
                 .compare_exchange(0, RESERVED, Ordering::Relaxed, Ordering::Relaxed);
         if reserved.is_err() {
             return false;
         }
+        // Several threads may take the last one; the next tick makes up for it.
+        let less = |left: u32| Some(left.saturating_sub(1));
+        let _ = self
+            .left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         slot.queued_ns.store(clock::now_ns(), Ordering::Relaxed);
         self.taken.fetch_add(1, Ordering::Relaxed);
         slot.item.store(item, Ordering::Relaxed);
         true
+    }
+
+    /// A tick begins.
+    fn begin_tick(&self, tick: u32) {
+        self.left.store(SLOTS as u32, Ordering::Relaxed);
+        self.tick.store(tick, Ordering::Relaxed);
     }
 
     /// Ends the sample of this item, if it is one, and returns when the item was queued. Called
@@ -120,6 +266,9 @@ pub(crate) struct Times {
     sampler: Arc<Sampler>,
     /// The tick of the last start.
     tick: u64,
+    /// How many items had started with the last sample, and when that was queued.
+    counted: u64,
+    counted_ns: u64,
     wait: LatencyHistogram,
     run: LatencyHistogram,
 }
@@ -129,45 +278,62 @@ impl Times {
         Times {
             sampler,
             tick: 0,
+            counted: 0,
+            counted_ns: 0,
             wait: LatencyHistogram::default(),
             run: LatencyHistogram::default(),
         }
     }
 
-    /// Called when the item at this address starts; `coarse_ns` may be a little earlier. Returns the
-    /// exact time if the item is a sample, and 0 otherwise.
+    /// Called when the item at this address starts, the number `started` of its pool workqueue;
+    /// `coarse_ns` may be a little earlier. Returns the exact time if the item is a sample, and 0
+    /// otherwise.
     #[inline]
-    pub(in crate::pool) fn start(&mut self, item: usize, coarse_ns: u64) -> u64 {
+    pub(in crate::pool) fn start(&mut self, item: usize, started: u64, coarse_ns: u64) -> u64 {
         self.tick(coarse_ns);
-        self.start_in_batch(item)
+        self.start_in_batch(item, started)
     }
 
     /// As [`start`](Self::start), for an item of a batch. The whole batch counts as one start.
     #[inline]
-    pub(in crate::pool) fn start_in_batch(&mut self, item: usize) -> u64 {
+    pub(in crate::pool) fn start_in_batch(&mut self, item: usize, started: u64) -> u64 {
         match self.sampler.taken.load(Ordering::Relaxed) {
             0 => 0,
-            _ => self.start_if_sample(item),
+            _ => self.start_if_sample(item, started),
         }
     }
 
-    /// Something of the queue starts. The first time in a tick, a sample is wanted.
+    /// Something of the queue starts. Issuers begin anew with their samples if it is the first time
+    /// in a tick.
     #[inline]
     pub(in crate::pool) fn tick(&mut self, coarse_ns: u64) {
         let tick = coarse_ns >> TICK_SHIFT;
         if tick != self.tick && IS_ENABLED {
             self.tick = tick;
-            self.sampler.wanted.store(1, Ordering::Relaxed);
+            // Ticks are compared for equality only, and 2^32 are 100 days.
+            self.sampler.begin_tick(tick as u32);
         }
     }
 
     #[inline(never)]
-    fn start_if_sample(&mut self, item: usize) -> u64 {
+    fn start_if_sample(&mut self, item: usize, started: u64) -> u64 {
         let Some(queued_ns) = self.sampler.take(item) else {
             return 0;
         };
         let now_ns = clock::now_ns();
-        self.wait.add(now_ns.saturating_sub(queued_ns));
+        let (before, before_ns) = (self.counted, self.counted_ns);
+        (self.counted, self.counted_ns) = (started, queued_ns);
+        // If no item was a sample for longer, those in between were not queued together with this
+        // one, and waited for another time.
+        let is_of_burst = queued_ns.abs_diff(before_ns) >> TICK_SHIFT == 0;
+        let stands_for = if is_of_burst {
+            (started - before).max(1)
+        } else {
+            1
+        };
+        let stands_for = u32::try_from(stands_for).unwrap_or(u32::MAX);
+        self.wait
+            .add_many(now_ns.saturating_sub(queued_ns), stands_for);
         now_ns
     }
 
@@ -197,13 +363,20 @@ impl Times {
 mod tests {
     use super::*;
 
+    /// Queues items as an issuer does, and says which of them are samples. Their addresses are their
+    /// numbers times 64.
+    fn samples(sampler: &Sampler, items: std::ops::Range<usize>) -> Vec<usize> {
+        items
+            .filter(|item| sampler.is_due() && sampler.sample(item * 64))
+            .collect()
+    }
+
     #[test]
-    fn the_first_start_in_a_tick_wants_a_sample_and_one_issuer_gives_it() {
+    fn a_sample_has_a_wait_and_a_run() {
         let sampler = Sampler::new();
         let mut times = Times::new(sampler.clone());
-        assert!(sampler.is_wanted(), "the very first item is one");
+        assert!(sampler.is_due(), "the very first item is one");
         assert!(sampler.sample(0x1000));
-        assert!(!sampler.is_wanted() && !sampler.sample(0x2000));
         let now_ns = clock::now_ns();
         assert!(
             sampler
@@ -211,25 +384,92 @@ mod tests {
                 .is_some_and(|ns| ns >= 5_000)
         );
         let coarse_ns = 7 << TICK_SHIFT;
-        assert_eq!(times.start(0x3000, coarse_ns), 0, "another item");
-        let started_ns = times.start(0x1000, coarse_ns);
+        assert_eq!(times.start(0x3000, 1, coarse_ns), 0, "another item");
+        let started_ns = times.start(0x1000, 2, coarse_ns);
         assert!(started_ns > 0);
         assert_eq!(sampler.longest_wait_ns(now_ns), None);
         times.end(started_ns);
         times.batch(10, 5_000);
         let counts = times.histograms().map(LatencyHistogram::count);
         assert_eq!(counts, [1, 2]);
-        // One sample for this tick.
-        assert!(sampler.sample(0x1000) && !sampler.is_wanted());
-        times.start(0x3000, coarse_ns + 1);
-        times.start_in_batch(0x3000);
-        times.start(0x3000, coarse_ns + 1);
-        assert!(!sampler.is_wanted());
-        times.start(0x3000, coarse_ns + (1 << TICK_SHIFT));
-        assert!(sampler.is_wanted());
         // A taken slot, and a sample that is cancelled.
-        assert!(!sampler.sample(0x1000));
+        assert!(sampler.sample(0x1000) && !sampler.sample(0x1000));
         times.forget(0x1000);
         assert!(sampler.sample(0x1000));
+    }
+
+    /// The first items of a burst wait for the shortest time, the last ones for the longest.
+    #[test]
+    fn the_samples_of_a_burst_come_from_all_of_it_and_stand_for_the_others() {
+        for burst in [1, 20, 150, 5_000] {
+            let sampler = Sampler::new();
+            let mut times = Times::new(sampler.clone());
+            let taken = samples(&sampler, 1..burst + 1);
+            for two in taken.windows(2) {
+                assert!(two[1] - two[0] <= two[0] * 3 / 4 + 4, "{taken:?}");
+            }
+            assert!(taken.len() < SLOTS, "{taken:?}");
+            let last = *taken.last().expect("the first item");
+            assert!(last * 3 / 2 >= burst, "{burst}: {taken:?}");
+            for item in 1..=burst {
+                let timed = times.start(item * 64, item as u64, 0) > 0;
+                assert_eq!(timed, taken.contains(&item), "{item}");
+            }
+            let [wait, _] = times.histograms();
+            assert_eq!(wait.count(), last as u64, "{taken:?}");
+        }
+    }
+
+    #[test]
+    fn a_tick_brings_new_samples_and_not_too_many() {
+        let sampler = Sampler::new();
+        let mut times = Times::new(sampler.clone());
+        let first = samples(&sampler, 1..100);
+        assert!(samples(&sampler, 100..101).is_empty());
+        for item in &first {
+            times.forget(item * 64);
+        }
+        // Something starts, in the same tick and in the next one.
+        times.start(0x3000, 1, 0);
+        assert!(samples(&sampler, 100..101).is_empty());
+        times.start(0x3000, 1, 1 << TICK_SHIFT);
+        assert_eq!(samples(&sampler, 101..102), [101]);
+        times.forget(101 * 64);
+        // Many threads are issuers.
+        let mut all = 0;
+        for _ in 0..SLOTS {
+            let own = std::thread::scope(|scope| {
+                let issuer = scope.spawn(|| samples(&sampler, 1..10));
+                issuer.join().expect("no panic")
+            });
+            own.iter().for_each(|item| times.forget(item * 64));
+            all += own.len();
+        }
+        assert_eq!(all, SLOTS - 1);
+    }
+
+    /// The item after a chunk can be the next sample.
+    #[test]
+    fn a_chunk_ends_where_a_sample_is_due() {
+        let sampler = Sampler::new();
+        let _times = Times::new(sampler.clone());
+        let taken = samples(&sampler, 1..7);
+        assert_eq!(taken, [1, 2, 4, 6]);
+        // The next one is number 10.
+        assert!(samples(&sampler, 7..8).is_empty());
+        assert_eq!(until_sample(4, 128), None, "number 7 and two more");
+        assert_eq!(until_sample(3, 128), Some(3));
+        // If its slot is in use, one of the next ones.
+        assert_eq!(samples(&sampler, 10..14).len(), 1);
+    }
+
+    #[test]
+    fn a_wait_stands_for_no_item_that_was_queued_much_earlier() {
+        let sampler = Sampler::new();
+        let mut times = Times::new(sampler.clone());
+        times.counted_ns = clock::now_ns() - (2 << TICK_SHIFT);
+        assert_eq!(samples(&sampler, 1..2), [1]);
+        times.start(64, 500, 0);
+        assert_eq!(times.histograms()[0].count(), 1);
     }
 }

@@ -242,7 +242,8 @@ impl PoolGuard<'_> {
             let item = inner.worklist.pop_front()?;
             let func = item.func();
             // If the first item is a sample, its wait ends here.
-            let _ = inner.pwqs[index].times.start_in_batch(item.address());
+            let pwq = &mut inner.pwqs[index];
+            let _ = pwq.times.start_in_batch(item.address(), pwq.stats.started);
             handle.batch.set(len, item, func);
             len += 1;
         }

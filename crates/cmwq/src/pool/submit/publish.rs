@@ -8,11 +8,12 @@
 #![forbid(unsafe_code)]
 
 use super::producer::with;
-use super::producer::{FLOODS_AFTER, Producer};
+use super::producer::{FEW, FLOODS_AFTER, Producer};
 use crate::item::closure::Small;
 use crate::item::{ChunkStore, Load, MOST_IN_A_CHUNK, Pending, Pushed};
 use crate::pool::lock::guard::PoolGuard;
 use crate::pool::queue::pwq_chunks::PwqChunks;
+use crate::pool::queue::times::until_sample;
 use crate::pool::state::pool::Pool;
 use crate::sys::cpu;
 use std::sync::Arc;
@@ -121,7 +122,13 @@ impl Pool {
         if !producer.is_worth_a_chunk() {
             return Err(load);
         }
-        let pushed = self.inbox.push_in_chunk(load, chunks, &producer.open);
+        // The item after the chunk may be one whose times are measured.
+        let Some(most) = until_sample(FEW as u32, MOST_IN_A_CHUNK) else {
+            return Err(load);
+        };
+        let pushed = self
+            .inbox
+            .push_in_chunk(load, chunks, &producer.open, most as usize);
         self.notify_if_due(pushed);
         if producer.completes(STAGES_AFTER_IN_CHUNKS, MOST_IN_A_CHUNK) {
             self.stage();

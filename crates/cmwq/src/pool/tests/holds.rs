@@ -93,7 +93,9 @@ impl Backlog {
             let Some(pending) = alone else { continue };
             let _ = match published {
                 Alone => pool.inbox.push(pending),
-                InChunks => pool.inbox.push_in_chunk(pending, &chunks.items, &open),
+                InChunks => pool
+                    .inbox
+                    .push_in_chunk(pending, &chunks.items, &open, usize::MAX),
             };
         }
         open.leave();
@@ -338,7 +340,7 @@ fn unused_chunks_are_freed_with_the_lock_free() {
     for _ in 0..5_000 {
         let _ = pool
             .inbox
-            .push_in_chunk(&nothing(), &chunks.closures, &open);
+            .push_in_chunk(&nothing(), &chunks.closures, &open, usize::MAX);
     }
     open.leave();
     drop(pool.lock_accepting());

@@ -30,13 +30,13 @@ fn a_thread_adds_to_its_chunk_until_that_is_full_or_taken() {
         !open.add_closure(chunks.serial(), &nothing()),
         "there is none"
     );
-    let full = chunks.make(&nothing(), &open);
+    let full = chunks.make(&nothing(), &open, MOST);
     for _ in 1..MOST {
         assert!(open.add_closure(chunks.serial(), &nothing()));
     }
     assert!(!open.add_closure(chunks.serial(), &nothing()), "it is full");
     let others = ChunkStore::of_closures(1, 1, &OldestBatch::new(), &ChunkNumbers::default());
-    let taken = chunks.make(&nothing(), &open);
+    let taken = chunks.make(&nothing(), &open, MOST);
     assert!(
         !open.add_closure(others.serial(), &nothing()),
         "it is not theirs"
@@ -57,7 +57,9 @@ fn chunks_that_nobody_needs_are_freed_but_for_a_few() {
     let chunks = ChunkStore::of_closures(1, 0, &OldestBatch::new(), &ChunkNumbers::default());
     let spare = || chunks.spare.lock().others.len();
     let open = OpenChunk::none();
-    let nodes: Vec<NonNull<RawWork>> = (0..20).map(|_| chunks.make(&nothing(), &open)).collect();
+    let nodes: Vec<NonNull<RawWork>> = (0..20)
+        .map(|_| chunks.make(&nothing(), &open, MOST))
+        .collect();
     for &node in &nodes {
         assert_eq!(use_up(node), 1);
     }
@@ -67,7 +69,7 @@ fn chunks_that_nobody_needs_are_freed_but_for_a_few() {
     chunks.trim();
     assert_eq!(spare(), 20, "all were used since the last time");
     // Two of them are in use, and one more is prefetched.
-    let nodes = [(); 2].map(|()| chunks.make(&nothing(), &open));
+    let nodes = [(); 2].map(|()| chunks.make(&nothing(), &open, MOST));
     open.leave();
     assert_eq!(spare(), 17);
     chunks.trim();

@@ -96,7 +96,9 @@ fn closures_that_wait_for_a_credit_stay_in_their_chunk_and_keep_their_place() {
         let chunks = &chunks.closures;
         let publish = |nth: std::ops::Range<usize>| {
             let open = OpenChunk::none();
-            let _ = pool.inbox.push_in_chunk(&note(nth.start), chunks, &open);
+            let _ = pool
+                .inbox
+                .push_in_chunk(&note(nth.start), chunks, &open, usize::MAX);
             for nth in nth.skip(1) {
                 assert!(open.add_closure(chunks.serial(), &note(nth)));
             }

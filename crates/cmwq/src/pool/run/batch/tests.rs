@@ -233,7 +233,8 @@ fn no_more_of_a_chunk_are_taken_than_may_be_active() {
         };
         Small::of(count).unwrap_or_else(|_| unreachable!("it is small"))
     };
-    pool.inbox.push_in_chunk(&closure(), &chunks, &open);
+    pool.inbox
+        .push_in_chunk(&closure(), &chunks, &open, usize::MAX);
     for _ in 1..4 {
         assert!(open.add_closure(chunks.serial(), &closure()));
     }
@@ -264,7 +265,8 @@ fn credits_that_a_chunk_has_no_items_for_go_back_while_another_pool_workqueue_wa
     let chunks = ChunkStore::of_closures(pool.id, index, &pool.oldest_batch, &pool.chunk_numbers);
     let open = OpenChunk::none();
     let closure = || Small::of(|| ()).unwrap_or_else(|_| unreachable!("it is small"));
-    pool.inbox.push_in_chunk(&closure(), &chunks, &open);
+    pool.inbox
+        .push_in_chunk(&closure(), &chunks, &open, usize::MAX);
     assert!(open.add_closure(chunks.serial(), &closure()));
     open.leave();
     let limit = guard.pwqs[index].limit.clone();
