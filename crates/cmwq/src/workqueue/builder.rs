@@ -215,7 +215,8 @@ impl WorkqueueBuilder {
     /// Makes items run on the CPU that they were queued from, strictly one after the other in the
     /// order in which they were queued: for short and urgent work that never blocks. A BH item that
     /// blocked would keep all others waiting; a debug build reports the function of an item that
-    /// sleeps. The workers' nice level is raised as far as permitted. The name is the kernel's,
+    /// sleeps. A BH item that waits for another item of its CPU, which cannot begin before it ends, gets
+    /// `OwnItem`. The workers' nice level is raised as far as permitted. The name is the kernel's,
     /// where such items run in softirq context ("bottom half").
     ///
     /// Combines only with [`highpri`](Self::highpri) and with [`per_cpu`](Self::per_cpu), which it implies.

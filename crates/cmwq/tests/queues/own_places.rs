@@ -35,6 +35,8 @@ fn with_one_place(engine: &Engine) -> Vec<[Arc<Workqueue>; 2]> {
         ),
         same(engine.workqueue("nice").max_active(1).nice(1)),
         same(engine.workqueue("one percpu").per_cpu().max_active(1)),
+        same(engine.workqueue("bh").bh()),
+        ["bh 1", "bh 2"].map(|name| Arc::new(engine.workqueue(name).bh().build().unwrap())),
         same(grouped("grouped")),
         [grouped("first"), grouped("second")].map(|builder| Arc::new(builder.build().unwrap())),
         [grouped("o1"), grouped("o2")].map(|builder| Arc::new(builder.ordered().build().unwrap())),

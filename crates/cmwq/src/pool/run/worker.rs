@@ -13,6 +13,7 @@ use crate::pool::state::member::Membership;
 use crate::pool::state::pool::{Inner, Pool};
 use crate::pool::state::worker::{WorkerHandle, WorkerSlot, WorkerState};
 use crate::pool::task::call::run_item;
+use crate::pool::task::current::become_bh;
 use crate::pool::task::run::Task;
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU32};
@@ -272,12 +273,16 @@ struct Worker<'p> {
 
 impl<'p> Worker<'p> {
     fn new(pool: &'p Arc<Pool>, id: u32, handle: &'p Arc<WorkerHandle>) -> Self {
+        let is_bh = matches!(pool.attrs.kind, PoolFor::Bh(_));
+        if is_bh {
+            become_bh(pool.id);
+        }
         Worker {
             pool,
             id,
             handle,
             stealing: Stealing::new(pool, handle),
-            budget: matches!(pool.attrs.kind, PoolFor::Bh(_)).then(bh::Budget::new),
+            budget: is_bh.then(bh::Budget::new),
             claims: Claims::up_to(pool.attrs.batch),
             name: pool.own_name(id),
             restores_name: pool.restores_names(),

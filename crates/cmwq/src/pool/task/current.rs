@@ -12,6 +12,9 @@ use std::cell::Cell;
 
 thread_local! {
     static RESCUER: Cell<bool> = const { Cell::new(false) };
+    /// The number of the pool whose items the thread runs one after the other; 0: it is the thread of
+    /// no BH pool.
+    static BH_POOL: Cell<u32> = const { Cell::new(0) };
     /// What the thread runs now.
     static CURRENT: CurrentRun = const { CurrentRun::new() };
 }
@@ -227,6 +230,18 @@ pub(in crate::pool) fn become_rescuer() {
     RESCUER.set(true);
 }
 
+/// The calling thread runs the items of this BH pool, which has no other thread.
+pub(in crate::pool) fn become_bh(pool: u32) {
+    BH_POOL.set(pool);
+}
+
+/// Whether no item of the pool of this number begins before the item of the calling thread ends,
+/// because it is a BH pool and this is its thread.
+pub(crate) fn stops_bh_pool(pool: u32) -> bool {
+    let own = BH_POOL.get();
+    own != 0 && own == pool
+}
+
 /// For the child of a fork: forgets what the calling thread ran in the parent.
 pub(in crate::pool) fn leave_in_child() {
     CURRENT.with(|running| {
@@ -234,4 +249,5 @@ pub(in crate::pool) fn leave_in_child() {
         running.outer.set(std::ptr::null());
     });
     RESCUER.set(false);
+    BH_POOL.set(0);
 }

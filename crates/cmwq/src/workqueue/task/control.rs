@@ -371,7 +371,8 @@ impl RawWork {
                 }
             });
             if let Some(Some(done)) = found {
-                if refuses && !may_wait_behind(self) {
+                // Warns also if the caller waits in any case.
+                if !may_wait_behind(self) && refuses {
                     return Err(FlushError::OwnItem);
                 }
                 return wait_until(&done, deadline_ns).map(|()| true);

@@ -3,16 +3,20 @@
 //! If an item waits for another one and runs it itself (caller-runs join), its thread runs a stack
 //! of items. Each item of the stack waits for the one above it. So if the topmost item waits for
 //! any item of the stack, it waits for itself. The same holds if it waits for an item that can
-//! become active only with a credit that an item of the stack has.
+//! become active only with a credit that an item of the stack has, and if a BH item waits for another
+//! item of its CPU, since BH items run one after the other.
 #![forbid(unsafe_code)]
 
 use crate::engine::{Registry, epochs};
 use crate::error::FlushError;
 use crate::item::{ListKind, RawWork};
-use crate::pool::{FrontEnd, Pool, current_work, in_waker, is_on_stack, spawn_history};
+use crate::pool::{
+    FrontEnd, Pool, current_work, in_waker, is_on_stack, spawn_history, stops_bh_pool,
+};
 use crate::sys::thread;
 use crate::trace::warn_once;
 use crate::workqueue::parts::core::WqCore;
+use crate::workqueue::parts::kind::WorkqueueKind;
 use std::sync::Arc;
 
 /// Returns the pool with this number, if there is one in this process.
@@ -46,6 +50,10 @@ impl WqCore {
             let (active, inactive) = guard.pwq_load(pwq.key);
             let own = guard.runs_of_thread(pwq.key, tid);
             drop(guard);
+            if stops_bh_pool(pwq.pool.id) {
+                all.some_wait_for_caller |= active + inactive > own;
+                continue;
+            }
             let waits = inactive > 0 && self.is_used_up_by(pwq.node, tid);
             all.some_wait_for_caller |= waits;
             all.some_go_on |= active > own || inactive > 0 && !waits;
@@ -54,10 +62,10 @@ impl WqCore {
     }
 
     /// Whether items of the queue wait for a place in a group whose places the calling thread's
-    /// items use up. (If they waited for a place of the queue itself, the thread's items would
-    /// belong to the queue, which is checked elsewhere.)
+    /// items use up, or for the thread itself, which runs a BH item. (If they waited for a place of
+    /// the queue itself, the thread's items would belong to the queue, which is checked elsewhere.)
     pub(in crate::workqueue) fn waits_for_caller(&self) -> bool {
-        self.limits.group().is_some()
+        (self.limits.group().is_some() || self.kind == WorkqueueKind::Bh)
             && current_work().is_some()
             && self.standing().some_wait_for_caller
     }
@@ -109,9 +117,23 @@ fn is_behind_caller(item: &RawWork) -> bool {
     is_behind
 }
 
+/// Whether the calling thread runs a BH item, and this one waits for its turn on the same CPU.
+fn is_behind_bh_item(item: &RawWork) -> bool {
+    let is_behind = item.is_pending() && stops_bh_pool(item.location().pool());
+    if is_behind {
+        warn_once!(
+            "a BH item waits for another one of its CPU, whose turn comes only after its own end"
+        );
+    }
+    is_behind
+}
+
 /// Whether the caller, which is about to sleep, may wait for the pending instance of an item that
 /// its pool has found. If the instance has a place already, this takes no lock.
 pub(in crate::workqueue) fn may_wait_behind(item: &RawWork) -> bool {
+    if is_behind_bh_item(item) {
+        return false;
+    }
     let has_no_place = matches!(
         item.location().list,
         ListKind::Inactive | ListKind::Staged | ListKind::Chunk

@@ -33,7 +33,7 @@ impl WqCore {
         not_in_waker()?;
         if self.waits_for_caller() {
             warn_once!(
-                "workqueue {}: an item waits for the whole queue, whose items wait for its place in their group",
+                "workqueue {}: an item waits for the whole queue, whose items wait for its place in their group, or for its CPU (BH)",
                 self.name
             );
             return Err(FlushError::OwnItem);
