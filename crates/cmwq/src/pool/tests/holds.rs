@@ -224,7 +224,9 @@ fn who_must_see_all_accepts_it_in_several_holdings() {
 fn a_snapshot_describes_many_pool_workqueues_in_several_holdings() {
     let pool = stubs::pool(1, 0);
     let many = 3 * BOUND;
-    (0..many).for_each(|_| drop(stubs::add_pwq(&pool, Traits::default(), 10)));
+    for _ in 0..many {
+        stubs::add_pwq(&pool, Traits::default(), 10);
+    }
     let (seen, most) = longest(|| pool.snapshot());
     assert_eq!(seen.pwqs.len(), many);
     assert!(most <= BOUND, "{most} in one holding");
