@@ -4,12 +4,12 @@ use super::{Armed, INHERITED, MoveIf, Parts};
 use crate::error::{Error, FlushError};
 use crate::item::{Pending, RawWork};
 use crate::sys::atomic::Ordering;
-use crate::sys::atomic::plain::AtomicU64;
 use crate::timer::TimerKey;
 use crate::workqueue::queue::Workqueue;
 use crate::workqueue::task::control::wait_for_run;
 use crate::workqueue::task::queued::{Moved, Queued};
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// An item with a timer that its user owns and embeds anywhere: 80 bytes, of which a [`RawWork`] is
