@@ -7,7 +7,7 @@ use super::holds::most_in_a_hold;
 use crate::item::{Completion, Inbox};
 use crate::pool::queue::pwq::{Ended, PwqKey};
 use crate::pool::state::pool::{FrontEnd, Inner, Pool};
-use crate::pool::state::worker::{WorkerHandle, WorkerState};
+use crate::pool::state::worker::{WorkerHandle, WorkerSlot, WorkerState};
 use crate::sys::holds::Hold;
 use crate::sys::lock::LockGuard;
 use crate::sys::{cpu, thread};
@@ -225,14 +225,32 @@ impl<'p> PoolGuard<'p> {
         }
     }
 
-    /// Has the worker that searches begin, if it waits for the CPU on which the calling thread runs:
-    /// moves it to a free CPU, or wakes it, if the thread that has picked it was preempted before it
-    /// could do so.
+    /// Has the worker that was woken last begin, if it waits for the CPU on which the calling thread
+    /// runs: moves it to a free CPU, or wakes it, if the thread that has picked it was preempted
+    /// before it could do so.
     pub(in crate::pool) fn move_searcher(&mut self) {
         let Some(here) = cpu::current() else { return };
-        let Some(id) = self.pool.inbox.searcher_on(here) else {
-            return;
+        if let Some(id) = self.pool.inbox.searcher_on(here) {
+            self.move_searcher_from(here, id);
+        }
+    }
+
+    /// The same for any worker that was woken; the calling thread, which runs on the CPU `here`,
+    /// shares it with a worker.
+    pub(in crate::pool) fn move_any_searcher(&mut self, here: usize) {
+        let waits_here = |slot: &WorkerSlot| {
+            slot.state == WorkerState::Searching && slot.place.expected() == Some(here)
         };
+        let found = match self.searching() {
+            0 => None,
+            _ => self.workers.iter().find(|(_, slot)| waits_here(slot)),
+        };
+        if let Some((id, _)) = found {
+            self.move_searcher_from(here, id);
+        }
+    }
+
+    fn move_searcher_from(&mut self, here: usize, id: u32) {
         let other_use = &self.pool.attrs.params.other_use;
         other_use.want();
         let inner: &mut Inner = self;

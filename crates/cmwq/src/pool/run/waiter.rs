@@ -46,6 +46,12 @@ struct Counted {
 impl Counted {
     fn begin_item(&mut self, guard: &mut PoolGuard<'_>, cpu: Option<usize>) {
         guard.occupied.enter(&mut self.place, cpu);
+        if let Some(here) = cpu
+            && guard.occupied.is_shared(&self.place)
+        {
+            // A worker that was woken may wait for this CPU, while others are free.
+            guard.move_any_searcher(here);
+        }
         // A worker that this thread has preempted already counts for this CPU. And where short items
         // crowd the lock so much that one may run, that is to be a worker, which takes many at once.
         let counts = !guard.occupied.is_shared(&self.place) && guard.crowding.most() > 1;

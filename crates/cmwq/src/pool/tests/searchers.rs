@@ -49,6 +49,38 @@ fn a_searching_worker_is_moved_as_soon_as_there_is_a_free_cpu() {
     assert!(!pool.inbox.has_searcher());
 }
 
+/// The system leaves a worker on a CPU for milliseconds, although others become idle. A pool notes
+/// only the last worker that was woken.
+#[test]
+fn a_joiner_moves_a_searching_worker_that_waits_for_its_cpu() {
+    let [here, there] = here_and_there();
+    for runs_items in [false, true] {
+        let pool = stubs::pool_on(&Group::new(), 934, &[here, there]);
+        let (id, _handle) = stubs::searching(&pool);
+        let traits = Traits {
+            waiters_run: true,
+            ..Traits::default()
+        };
+        let pwq = stubs::add_pwq(&pool, traits, 1);
+        let work = Work::new(|| ());
+        stubs::queue(&pool, pwq, &work);
+        {
+            let mut guard = pool.lock();
+            let inner = &mut *guard;
+            inner
+                .occupied
+                .enter(&mut inner.workers[id].place, Some(here));
+        }
+        assert!(!pool.inbox.has_searcher(), "another one was woken since");
+        if runs_items {
+            assert!(pool.run_only(work.as_raw(), Some(here)));
+        }
+        let expected = if runs_items { there } else { here };
+        let place = pool.lock().workers[id].place.expected();
+        assert_eq!(place, Some(expected));
+    }
+}
+
 /// Of two idle workers the one that went idle last has slept on another CPU than their waker's.
 #[test]
 fn while_wake_ups_are_brief_a_worker_that_has_slept_on_its_wakers_cpu_comes_first() {
