@@ -351,9 +351,10 @@ fn shortened(function: &str, columns: usize) -> String {
     let placed = function.strip_suffix(')');
     let placed = placed.and_then(|text| text.rsplit_once(" ("));
     let (name, place) = placed.unwrap_or((function, ""));
-    // Of a type with parameters the last name may be one of theirs.
-    let last = match name.rsplit_once("::") {
-        Some((_, last)) if !name.contains('<') => last,
+    // Of a type with parameters the last name may be one of theirs. Closures have no name.
+    let named = name.trim_end_matches("::{{closure}}");
+    let last = match named.rfind("::") {
+        Some(at) if !name.contains(['<', ' ']) => &name[at + 2..],
         _ => name,
     };
     let file = place.rsplit('/').next().unwrap_or(place);

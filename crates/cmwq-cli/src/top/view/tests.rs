@@ -176,6 +176,10 @@ fn what_is_too_long_loses_its_folders_and_modules_before_its_name() {
     assert_eq!(shortened(typed, 5), "…:run");
     assert_eq!(shortened("server::web::handle", 10), "handle");
     assert_eq!(shortened("a_symbol_of_c", 5), "…of_c");
+    let unplaced = "server::get::{{closure}}";
+    assert_eq!(shortened(unplaced, 20), "get::{{closure}}");
+    let merged = "up::{{closure}} or down::{{closure}}";
+    assert_eq!(shortened(merged, 20), "…r down::{{closure}}");
 }
 
 #[test]
@@ -201,12 +205,18 @@ fn a_process_without_a_workqueue_is_no_empty_screen() {
     model.look(nothing);
     let shown = screen(&model, 80, 24);
     let head = line_with(&shown, "server 4321");
-    assert!(head.contains("· no workqueue yet") && !head.contains("items/s"), "{head}");
+    assert!(
+        head.contains("· no workqueue yet") && !head.contains("items/s"),
+        "{head}"
+    );
     line_with(&shown, "server (4321) has no workqueue yet.");
     let mut gone = state(5);
     gone.engines[0].queues.clear();
     model.look(gone);
-    line_with(&screen(&model, 80, 24), "server (4321) has no workqueue now.");
+    line_with(
+        &screen(&model, 80, 24),
+        "server (4321) has no workqueue now.",
+    );
     assert_eq!(short([0.0; 0].iter().sum()), "0", "the sum of none");
 }
 
