@@ -51,7 +51,9 @@ fn without_a_simulator_it_says_what_is_missing() {
         let help: Vec<&str> = help.split_whitespace().collect();
         let help = help.join(" ");
         assert!(
-            help.contains(install) && help.contains("Usage: cmwq sim") && help.contains("Examples:"),
+            help.contains(install)
+                && help.contains("Usage: cmwq sim")
+                && help.contains("Examples:"),
             "{help}"
         );
     }

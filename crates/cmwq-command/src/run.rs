@@ -22,9 +22,7 @@ pub fn run<C: Parser>(name: &str, run: impl FnOnce(C) -> Result<ExitCode, CliErr
             output::print_help(&help, output::Stream::Error)
                 .map(|()| ExitCode::from(CliError::WRONG))
         }
-        Err(error) if error.use_stderr() => {
-            Err(CliError::from_arguments(&command, &args, &error))
-        }
+        Err(error) if error.use_stderr() => Err(CliError::from_arguments(&command, &args, &error)),
         Err(help) => output::print_help(&help, output::Stream::Out).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {

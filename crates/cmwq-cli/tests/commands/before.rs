@@ -57,7 +57,12 @@ fn a_process_without_a_workqueue_is_not_answered_with_silence() {
     }
     let picture = dir.path().join("top.svg");
     let picture = picture.to_str().expect("text");
-    said(&mut command(&["top", "--interval=0.1", "--snapshot", picture]));
+    said(&mut command(&[
+        "top",
+        "--interval=0.1",
+        "--snapshot",
+        picture,
+    ]));
     let picture = std::fs::read_to_string(picture).expect("it is written");
     assert!(picture.contains("no workqueue yet"), "{picture}");
     assert!(!picture.contains("items/s"), "{picture}");

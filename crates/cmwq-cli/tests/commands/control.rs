@@ -212,7 +212,10 @@ fn get_and_set_are_the_kernels_files() {
     assert_eq!(get("affinity_scope"), "default (cache_shard)\n");
     let line = served.refused(&["set", "-p", "PID", "io", "max_waiting", "8"]);
     let hint = "; only a workqueue that was built with a max_waiting has it";
-    assert!(line.contains("has no attribute") && line.contains(hint), "{line}");
+    assert!(
+        line.contains("has no attribute") && line.contains(hint),
+        "{line}"
+    );
     assert_eq!(
         served.ok(&["set", "-p", "PID", "io", "affinity_scope", "cache"]),
         ""

@@ -267,8 +267,14 @@ mod tests {
         let _queue = engine.workqueue("plain").build().unwrap();
         let queue = engine.live_queues().remove(0);
         for (name, hint) in [
-            ("max_waiting", "; only a workqueue that was built with a max_waiting has it"),
-            ("group_max_active", "; only a workqueue that was built in a group has it"),
+            (
+                "max_waiting",
+                "; only a workqueue that was built with a max_waiting has it",
+            ),
+            (
+                "group_max_active",
+                "; only a workqueue that was built in a group has it",
+            ),
             ("x", "per_cpu"),
         ] {
             let error = queue.set_attribute(name, "8").unwrap_err();

@@ -121,7 +121,11 @@ fn print(judged: &[Judged], format: Format) -> Result<(), CliError> {
     // A machine has several loads, which stand together.
     for same in judged.chunk_by(|one, next| one.machine == next.machine) {
         if !same[0].assumed.is_empty() {
-            say!("{}: assumed: {}", same[0].machine, same[0].assumed.join("; "));
+            say!(
+                "{}: assumed: {}",
+                same[0].machine,
+                same[0].assumed.join("; ")
+            );
         }
     }
     Ok(())

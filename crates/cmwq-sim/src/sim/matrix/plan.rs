@@ -316,8 +316,16 @@ mod tests {
         assert_eq!((one.cpus.len(), caches(&one).len()), (16, 1));
         let many = of("l3:8 core:16");
         assert_eq!((many.cpus.len(), caches(&many).len()), (64, 4));
-        assert_eq!(half(&machine::named("9d64").unwrap().machine).cpus.len(), 88);
-        assert_eq!(half(&machine::named("two-vcpus").unwrap().machine).cpus.len(), 1);
+        assert_eq!(
+            half(&machine::named("9d64").unwrap().machine).cpus.len(),
+            88
+        );
+        assert_eq!(
+            half(&machine::named("two-vcpus").unwrap().machine)
+                .cpus
+                .len(),
+            1
+        );
     }
 
     #[test]
