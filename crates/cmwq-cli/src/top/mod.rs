@@ -47,7 +47,8 @@ compute for long. A workqueue whose scope is shown with = before it has the scop
 
 Columns:
   items/s         items started
-  infl            items started and not completed
+  infl            items started and not completed; in_flight in cmwq busy counts
+                  those that wait, too
   wait            items queued and not started; with a bound on them (max_waiting)
                   as 12/100, red when the workqueue is full
   CPU%            CPU time of its items: 100 is one CPU
@@ -58,7 +59,7 @@ Columns:
   steal           items that workers of another pod ran, each second
 
 So a handler is slow if its run p99 is long; its items wait for a place or a CPU if its wait p99 is. Both are those of all items of the \
-workqueue together: one queue for each handler whose times you want to know.
+workqueue together: build one queue for each handler whose times you want to know.
 
 Panels below:
   running longest the items that run now, the longest first
