@@ -63,7 +63,7 @@ enum Command {
     Topology(topology::Args),
     /// Measure each affinity scope with the published micro-benchmark
     Bench(Box<bench::Args>),
-    /// Simulate the library on machines of many CPUs, to choose a scope and a shard size
+    /// Simulate the library on machines of many CPUs, to choose a scope and a shard size (needs the package cmwq-sim)
     #[command(disable_help_flag = true)]
     Sim(sim::Args),
     /// List the processes that serve the control endpoint

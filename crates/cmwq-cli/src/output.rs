@@ -50,7 +50,7 @@ pub(crate) fn printable(name: &str) -> String {
 }
 
 /// The columns of a terminal that a text takes: some characters take two, some none.
-fn width(text: &str) -> usize {
+pub(crate) fn width(text: &str) -> usize {
     Span::raw(text).width()
 }
 

@@ -41,6 +41,35 @@ fn without_a_simulator_it_says_what_is_missing() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(said.contains("cmwq-sim") && said.contains("PATH"), "{said}");
+    let install = "cargo install --path crates/cmwq-sim";
+    assert!(said.contains(install), "{said}");
+    for option in ["--help", "-h"] {
+        let output = sim(dir.path(), empty.path(), &[option]);
+        assert_eq!(output.status.code(), Some(0), "{option}");
+        assert!(output.stderr.is_empty(), "{option}");
+        let help = String::from_utf8(output.stdout).unwrap();
+        let help: Vec<&str> = help.split_whitespace().collect();
+        let help = help.join(" ");
+        assert!(
+            help.contains(install)
+                && help.contains("Usage: cmwq sim")
+                && help.contains("Examples:"),
+            "{help}"
+        );
+    }
+}
+
+#[test]
+fn the_help_of_the_command_says_that_the_simulator_is_a_package_of_its_own() {
+    let _alone = ALONE.lock();
+    let dir = installed();
+    let output = Command::new(dir.path().join("cmwq"))
+        .arg("--help")
+        .output()
+        .unwrap();
+    let help = String::from_utf8(output.stdout).unwrap();
+    let help: Vec<&str> = help.split_whitespace().collect();
+    assert!(help.join(" ").contains("(needs the package cmwq-sim)"));
 }
 
 #[test]

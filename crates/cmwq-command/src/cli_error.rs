@@ -1,8 +1,9 @@
 //! The one way a subcommand fails: a line for standard error and an exit status.
 
+use std::ffi::OsString;
 use std::fmt;
 
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Says why a subcommand failed, in one line that names the value and what is allowed, and with
 /// which exit status it ends.
@@ -56,6 +57,25 @@ impl CliError {
     /// What the argument parser has to say, without its usage lines. Its message is a first line, and indented lines of
     /// detail up to the first empty one.
     pub fn from_clap(error: &clap::Error) -> Self {
+        Self::suggesting(error, similar(error))
+    }
+
+    /// The same of these arguments of `command`, whose names correct what the parser would name: a subcommand
+    /// that is one slip of the fingers away, and an option as its help has it.
+    pub(crate) fn from_arguments(
+        command: &clap::Command,
+        args: &[OsString],
+        error: &clap::Error,
+    ) -> Self {
+        let asked = asked(command, args);
+        let name = match error.kind() {
+            ErrorKind::InvalidSubcommand => similar(error).or_else(|| one_slip(asked, error)),
+            _ => similar(error).map(|name| documented(asked, name)),
+        };
+        Self::suggesting(error, name)
+    }
+
+    fn suggesting(error: &clap::Error, name: Option<String>) -> Self {
         let mut text = error.render().to_string();
         for (_, value) in error.context() {
             // What the user gave, which may have empty lines of its own.
@@ -71,7 +91,7 @@ impl CliError {
             .collect();
         let message = message.join(" ");
         let message = message.strip_prefix("error: ").unwrap_or(&message);
-        match similar(error) {
+        match name {
             Some(name) => Self::new(format!("{message}; did you mean '{name}'? See --help")),
             None => Self::new(format!("{message}; see --help")),
         }
@@ -92,6 +112,56 @@ fn similar(error: &clap::Error) -> Option<String> {
         ContextValue::Strings(names) => names.last().cloned(),
         _ => None,
     }
+}
+
+/// The subcommand that these arguments name, or the command itself.
+fn asked<'c>(command: &'c clap::Command, args: &[OsString]) -> &'c clap::Command {
+    // Behind `help` stands a name of the same commands.
+    let names = args.iter().skip(1).filter(|&arg| arg != "help");
+    names.fold(command, |command, name| {
+        command.find_subcommand(name).unwrap_or(command)
+    })
+}
+
+/// The subcommand whose name the user's is but for one slip. The parser finds similar names by the letters that they
+/// share, of which a short name has too few.
+fn one_slip(command: &clap::Command, error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    let names = command.get_subcommands().map(clap::Command::get_name);
+    let mut near = names.filter(|name| is_one_slip(given, name));
+    near.next().map(str::to_owned)
+}
+
+/// Whether one letter too many, too few or wrong, or two neighbours in the wrong order, is all that differs.
+fn is_one_slip(given: &str, name: &str) -> bool {
+    let (mut given, mut name): (Vec<char>, Vec<char>) =
+        (given.chars().collect(), name.chars().collect());
+    for _ in 0..2 {
+        let same = given.iter().zip(&name).take_while(|(a, b)| a == b).count();
+        given.drain(..same);
+        name.drain(..same);
+        // The same from the other end.
+        given.reverse();
+        name.reverse();
+    }
+    match (given.len(), name.len()) {
+        (2, 2) => given[0] == name[1] && given[1] == name[0],
+        (given, name) => given <= 1 && name <= 1,
+    }
+}
+
+/// The name in the help of the option `--name`, which may be another spelling of it.
+fn documented(command: &clap::Command, name: String) -> String {
+    let is_spelled = |option: &&clap::Arg| {
+        let others = option.get_all_aliases().unwrap_or_default();
+        name.strip_prefix("--")
+            .is_some_and(|name| others.contains(&name))
+    };
+    let option = command.get_arguments().find(is_spelled);
+    let long = option.and_then(clap::Arg::get_long);
+    long.map_or(name.clone(), |long| format!("--{long}"))
 }
 
 impl fmt::Display for CliError {
@@ -151,6 +221,31 @@ mod tests {
             said(&["c", "xyz"]),
             "unrecognized subcommand 'xyz'; see --help"
         );
+    }
+
+    #[test]
+    fn one_slip_is_a_letter_or_two_neighbours() {
+        for given in ["tpo", "otp", "tp", "op", "tops", "tolp", "tip"] {
+            assert!(is_one_slip(given, "top"), "{given}");
+        }
+        for given in ["", "x", "pot", "xx", "topology", "t"] {
+            assert!(!is_one_slip(given, "top"), "{given}");
+        }
+    }
+
+    #[test]
+    fn options_are_named_as_their_help_names_them() {
+        let scopes = clap::Arg::new("scopes").long("scopes").alias("scope");
+        let scope = clap::Arg::new("scope").long("scope");
+        let bench = clap::Command::new("bench").arg(scopes);
+        let mut command =
+            clap::Command::new("c").subcommands([bench, clap::Command::new("top").arg(scope)]);
+        for (name, meant) in [("bench", "--scopes"), ("top", "--scope")] {
+            let args = ["c", name, "--scop", "x"].map(OsString::from);
+            let error = command.try_get_matches_from_mut(&args).unwrap_err();
+            let said = CliError::from_arguments(&command, &args, &error).to_string();
+            assert!(said.contains(&format!("did you mean '{meant}'?")), "{said}");
+        }
     }
 
     #[test]

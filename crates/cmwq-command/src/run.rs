@@ -22,7 +22,7 @@ pub fn run<C: Parser>(name: &str, run: impl FnOnce(C) -> Result<ExitCode, CliErr
             output::print_help(&help, output::Stream::Error)
                 .map(|()| ExitCode::from(CliError::WRONG))
         }
-        Err(error) if error.use_stderr() => Err(CliError::from_clap(&error)),
+        Err(error) if error.use_stderr() => Err(CliError::from_arguments(&command, &args, &error)),
         Err(help) => output::print_help(&help, output::Stream::Out).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {
@@ -90,11 +90,15 @@ mod tests {
         let mut said = |words: &str| {
             let args: Vec<OsString> = words.split(' ').map(OsString::from).collect();
             let error = command.try_get_matches_from_mut(args.iter()).unwrap_err();
-            CliError::from_clap(&without_help(&mut command, &args, error)).to_string()
+            let error = without_help(&mut command, &args, error);
+            CliError::from_arguments(&command, &args, &error).to_string()
         };
         let top = "unrecognized subcommand 'topp'; did you mean 'top'? See --help";
         assert_eq!(said("c help topp"), top);
         assert_eq!(said("c topp"), top);
+        let top = "unrecognized subcommand 'tpo'; did you mean 'top'? See --help";
+        assert_eq!(said("c help tpo"), top);
+        assert_eq!(said("c tpo"), top);
         assert_eq!(said("c help x"), "unrecognized subcommand 'x'; see --help");
     }
 

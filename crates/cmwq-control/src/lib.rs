@@ -11,6 +11,14 @@
 //! # Ok::<(), cmwq_control::ControlError>(())
 //! ```
 //!
+//! A program to try the tools on is the example [`serve`][example]; the crate `cmwq` has services: [`tokio_server`], [`http_server`] and
+//! [`epoll_server`].
+//!
+//! [example]: https://github.com/cmwq/cmwq/blob/HEAD/crates/cmwq-control/examples/serve.rs
+//! [`tokio_server`]: https://github.com/cmwq/cmwq/blob/HEAD/crates/cmwq/examples/tokio_server.rs
+//! [`http_server`]: https://github.com/cmwq/cmwq/blob/HEAD/crates/cmwq/examples/http_server.rs
+//! [`epoll_server`]: https://github.com/cmwq/cmwq/blob/HEAD/crates/cmwq/examples/epoll_server.rs
+//!
 //! # What it costs
 //!
 //! One thread, which sleeps until a client comes, but samples the running workers every 10 ms (every 100 ms while none runs) to

@@ -18,6 +18,45 @@ fn table(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// As `cmwq topology` says it of the same machine.
+#[test]
+fn what_a_description_leaves_open_is_said_once() {
+    let more = ["--scopes", "cache", "--window-us", "50", "--seeds", "1"];
+    let tree = tempfile::tempdir().unwrap();
+    let cpus = tree.path().join("devices/system/cpu");
+    std::fs::create_dir_all(&cpus).unwrap();
+    std::fs::write(cpus.join("online"), "0-1\n").unwrap();
+    let file = tree.path().join("machine.json");
+    std::fs::write(&file, r#"{"synthetic": "core:2"}"#).unwrap();
+    let (tree, file) = (tree.path().to_str().unwrap(), file.to_str().unwrap());
+    for machine in [
+        ["--synthetic", "core:2"],
+        ["--machine", file],
+        ["--machine", tree],
+    ] {
+        let arguments = [&machine[..], &more].concat();
+        let text = String::from_utf8(sim(&arguments).stdout).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let assumed = "Assumed: ";
+        assert!(lines[1].starts_with(assumed), "{text}");
+        assert!(lines[1].contains("no cache information: "), "{text}");
+        assert_eq!(text.matches(assumed).count(), 1, "{text}");
+        let table = table(&arguments);
+        let all: Vec<&str> = table["assumed"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|line| line.as_str().unwrap())
+            .collect();
+        assert_eq!(lines[1], format!("{assumed}{}", all.join("; ")));
+    }
+    let whole = ["--synthetic", "numa:1 l3:1 core:2 pu:1"];
+    let whole = [&whole[..], &more].concat();
+    assert_eq!(table(&whole)["assumed"].as_array().unwrap().len(), 0);
+    let text = String::from_utf8(sim(&whole).stdout).unwrap();
+    assert!(!text.contains("Assumed"), "{text}");
+}
+
 /// Short windows and few items: what is tested is the command.
 const SMALL: [&str; 8] = [
     "--synthetic",
@@ -422,6 +461,8 @@ fn a_matrix_goes_on_where_it_has_ended_and_jobs_change_nothing() {
         (&cell["machine"], &cell["load"]),
         (&"core:2".into(), &"window@1".into())
     );
+    let assumed = cell["assumed"][0].as_str().unwrap();
+    assert!(assumed.contains("no cache information: "), "{cell}");
     for ratio in ["to_best", "to_bound", "to_half"] {
         assert!(cell[ratio].as_f64().unwrap() > 0.0, "{cell}");
     }

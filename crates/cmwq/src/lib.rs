@@ -47,8 +47,12 @@
 //! | [`observe`] | tools: states, statistics, events, attributes as texts, [handlers of warnings](observe::set_warning_handler) |
 //! | [`raw`] | C, the kernel's forms of queues and items, libraries that put other interfaces onto this one |
 //!
-//! Services to start from are in the folder `examples`: `tokio_server`, `http_server` (in the manner
-//! of axum) and `epoll_server`.
+//! Services to start from are in the folder `examples`: [`tokio_server`], [`http_server`] (in the
+//! manner of axum) and [`epoll_server`].
+//!
+//! [`tokio_server`]: https://github.com/cmwq/cmwq/blob/HEAD/crates/cmwq/examples/tokio_server.rs
+//! [`http_server`]: https://github.com/cmwq/cmwq/blob/HEAD/crates/cmwq/examples/http_server.rs
+//! [`epoll_server`]: https://github.com/cmwq/cmwq/blob/HEAD/crates/cmwq/examples/epoll_server.rs
 //!
 //! # What may be called from where
 //!

@@ -13,7 +13,9 @@ Examples:
 The layout is that of the kernel's dump of all workqueues. It has three parts:
 
   - each workqueue with items that are not finished: what runs (with its description, if the item has set one) and for how long, and what \
-waits;
+waits. active is how many items have a place under max_active: those that run, and those that may begin (pending). in_flight is how many are \
+not finished: the active ones, and those that wait for a place (inactive). Where 2 run and 10 wait for one of 2 places, it is active=2 \
+in_flight=12. infl in cmwq top and cmwq monitor is less: only what runs. The line in-flight: lists what runs, as the kernel's does;
   - each worker pool with a worker that is not idle. hung is the time for which it has started nothing although something waits. flags is the \
 sum of 1 (a BH pool), 2 (a worker is being created) and 4 (not bound to one CPU);
   - each busy thread, and where it is in the kernel: its stack if that may be read, otherwise the system call that it is in.

@@ -23,7 +23,8 @@ Columns, as in the kernel's wq_monitor:
   infl     items started and not completed
   CPUtime  seconds of CPU time that items have used, estimated by sampling
   CPUitsv  items that used the CPU for longer than cpu_intensive_thresh_us
-           (per-CPU workqueues)
+           (of unbound workqueues, for which the kernel shows -, those only that
+           were found so while other items waited)
   CMW/RPR  how often another worker took over because an item had blocked
            (the kernel shows this for per-CPU workqueues, and how often it moved
            a worker back for unbound ones; cmwq moves items instead: see stolen)
@@ -132,13 +133,6 @@ fn chosen<'s>(state: &'s State, patterns: &'s [Regex]) -> impl Iterator<Item = &
     })
 }
 
-fn is_unbound(queue: &Queue) -> bool {
-    queue
-        .attributes
-        .get("per_cpu")
-        .is_some_and(|value| value == "0")
-}
-
 /// A count, unless there is nothing that could be counted.
 fn unless(absent: bool, count: u64) -> String {
     match absent {
@@ -164,9 +158,7 @@ const COLUMNS: [Column; 17] = [
         queue.started.saturating_sub(queue.completed).to_string()
     }),
     ("CPUtime", 8, |queue| seconds(queue.cpu_ns)),
-    ("CPUitsv", 8, |queue| {
-        unless(is_unbound(queue), queue.cpu_intensive)
-    }),
+    ("CPUitsv", 8, |queue| queue.cpu_intensive.to_string()),
     ("CMW/RPR", 7, |queue| queue.cm_wakeups.to_string()),
     ("mayday", 7, |queue| {
         unless(queue.rescuer.is_none(), queue.mayday)

@@ -43,6 +43,17 @@ const LOOK: Duration = Duration::from_millis(100);
 /// One that waits for a process which does not answer leaves the others to the rest.
 const THREADS: usize = 8;
 
+/// The mount point in which `dir` is, or which it is: the first folder of its path that is not connected.
+fn stale_mount(dir: &Path) -> PathBuf {
+    let path = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+    let is_stale = |folder: &&Path| {
+        let entry = std::fs::metadata(folder);
+        entry.is_err_and(|error| error.kind() == ErrorKind::NotConnected)
+    };
+    let stale = path.ancestors().take_while(is_stale).last();
+    stale.map_or(path.clone(), Path::to_owned)
+}
+
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let dir = &args.dir;
     let failed = |why: &str| CliError::failed(format!("cannot mount on {}: {why}", dir.display()));
@@ -55,6 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         Ok(entry) if entry.is_dir() => {}
         // The system's words are of a transport endpoint.
         Err(error) if error.kind() == ErrorKind::NotConnected => {
+            let dir = stale_mount(dir);
             let dir = dir.display();
             return Err(failed(&format!(
                 "the command that was mounted there was killed, and its mount is left; run \

@@ -47,7 +47,8 @@ compute for long. A workqueue whose scope is shown with = before it has the scop
 
 Columns:
   items/s         items started
-  infl            items started and not completed
+  infl            items started and not completed; in_flight in cmwq busy counts
+                  those that wait, too
   wait            items queued and not started; with a bound on them (max_waiting)
                   as 12/100, red when the workqueue is full
   CPU%            CPU time of its items: 100 is one CPU
@@ -57,7 +58,18 @@ Columns:
   enq p99         how long a call of queue() took
   steal           items that workers of another pod ran, each second
 
-So a handler is slow if its run p99 is long; its items wait for a place or a CPU if its wait p99 is.
+So a handler is slow if its run p99 is long; its items wait for a place or a CPU if its wait p99 is. Both are those of all items of the \
+workqueue together: build one queue for each handler whose times you want to know.
+
+Panels below:
+  running longest the items that run now, the longest first
+  slowest seen    of each function of each workqueue the longest run that a
+                  sample of top has found, the longest first. A run was at least
+                  that long (≥): its end is not seen, and what runs between two
+                  samples is not seen at all. So it says where to look; how long
+                  runs are is run p99. With --interval 0.1 more is seen
+
+A name that has no room loses its folders, its modules and its file in this order; one that begins with … lost its beginning.
 
 Keys:
   up, down, k, j  select a workqueue

@@ -245,6 +245,15 @@ impl Model {
         self.state.engines.iter().flat_map(|engine| &engine.queues)
     }
 
+    /// Why there is nothing to show: the process has made no workqueue yet, or has none any more.
+    pub(super) fn emptiness(&self) -> Option<&'static str> {
+        match (self.state.engines.is_empty(), self.queues().next()) {
+            (true, _) => Some("no workqueue yet"),
+            (false, None) => Some("no workqueue now"),
+            (false, Some(_)) => None,
+        }
+    }
+
     pub(super) fn engines(&self) -> &[Engine] {
         &self.state.engines
     }

@@ -11,7 +11,7 @@ use cmwq_control::protocol::Pool;
 
 use super::model::{self, Item, Model};
 use crate::control::latency;
-use crate::output::end_in_columns;
+use crate::output::{end_in_columns, printable, width as width_of};
 
 /// Lines for the pods, with the frame.
 const PODS_LINES: u16 = 5;
@@ -52,7 +52,8 @@ pub(super) fn without_colors(screen: &mut Buffer) {
 
 /// A number in a few columns.
 fn short(number: f64) -> String {
-    match number {
+    // The sum of no numbers is -0.
+    match number + 0.0 {
         n if n < 10_000.0 => format!("{n:.0}"),
         n if n < 9_999_500.0 => format!("{:.0}k", n / 1e3),
         n => format!("{:.1}M", n / 1e6),
@@ -75,13 +76,16 @@ fn headline(model: &Model, width: usize) -> Paragraph<'static> {
     if model.is_held() {
         text += " · HELD";
     }
-    let parts = [
-        format!("{} items/s", short(rate)),
-        format!("{} queues", rows.len()),
-        format!("{} pools", model.pools().count()),
-        format!("{workers} workers{limit}"),
-        format!("{waits} lock waits"),
-    ];
+    let parts = match model.emptiness() {
+        Some(why) => vec![why.to_owned()],
+        None => vec![
+            format!("{} items/s", short(rate)),
+            format!("{} queues", rows.len()),
+            format!("{} pools", model.pools().count()),
+            format!("{workers} workers{limit}"),
+            format!("{waits} lock waits"),
+        ],
+    };
     for part in parts {
         let longer = format!("{text} · {part}");
         if Span::raw(longer.as_str()).width() > width {
@@ -252,6 +256,13 @@ fn refused(row: &model::Row) -> String {
 }
 
 fn draw_queues(frame: &mut Frame<'_>, area: Rect, model: &Model) {
+    if let Some(why) = model.emptiness() {
+        let (pid, name) = model.process();
+        let text = Paragraph::new(format!(" {name} ({pid}) has {why}."));
+        let block = Block::bordered().title(" workqueues ");
+        frame.render_widget(text.block(block), area);
+        return;
+    }
     let rows = model.rows();
     let (filter, typing) = model.filter();
     let title = match (filter, typing) {
@@ -334,39 +345,55 @@ fn without_closures(function: &str) -> String {
     }
 }
 
-/// The same where it does not fit: without the folders of its file, then without its modules. What
-/// is still too long is cut at its beginning.
+/// The same where it does not fit: without the folders of its file, then without its modules, then
+/// with the line only, then without that. What is still too long begins with `…`.
 fn shortened(function: &str, columns: usize) -> String {
-    let fits = |text: &str| text.chars().count() <= columns;
     let placed = function.strip_suffix(')');
-    let Some((name, place)) = placed.and_then(|text| text.rsplit_once(" (")) else {
-        return function.to_owned();
+    let placed = placed.and_then(|text| text.rsplit_once(" ("));
+    let (name, place) = placed.unwrap_or((function, ""));
+    // Of a type with parameters the last name may be one of theirs. Closures have no name.
+    let named = name.trim_end_matches("::{{closure}}");
+    let last = match named.rfind("::") {
+        Some(at) if !name.contains(['<', ' ']) => &name[at + 2..],
+        _ => name,
     };
     let file = place.rsplit('/').next().unwrap_or(place);
-    let without_folders = format!("{name} ({file})");
-    if fits(function) {
-        return function.to_owned();
-    }
-    // Of a type with parameters the last name may be one of theirs.
-    match name.rsplit_once("::") {
-        Some((_, last)) if !fits(&without_folders) && !name.contains('<') => {
-            format!("{last} ({file})")
-        }
-        _ => without_folders,
-    }
+    let line = file.rsplit(':').next().unwrap_or(file);
+    let with_place = match placed {
+        Some(_) => vec![
+            format!("{name} ({file})"),
+            format!("{last} ({file})"),
+            format!("{last}:{line}"),
+        ],
+        None => Vec::new(),
+    };
+    let mut shorter = std::iter::once(function.to_owned())
+        .chain(with_place)
+        .chain([last.to_owned()]);
+    let fitting = shorter.find(|text| width_of(text) <= columns);
+    fitting.unwrap_or_else(|| match columns {
+        0 => String::new(),
+        _ => format!("…{}", end_in_columns(last, columns - 1).trim_end()),
+    })
 }
 
-fn items(title: &'static str, items: &[Item], room: usize, width: usize) -> Paragraph<'static> {
+/// The lines of a panel of items. `least`: an item ran for at least as long as is shown.
+fn items(
+    title: &'static str,
+    items: &[Item],
+    least: &str,
+    room: usize,
+    width: usize,
+) -> Paragraph<'static> {
     let lines: Vec<Line<'static>> = items
         .iter()
         .take(room)
         .map(|item| {
-            let time = format!("{:>7}", duration(item.for_ns));
-            // The end of a long name says most: the closure, its file and its line.
-            let queue = format!(" {} ", item.queue);
-            let left = width.saturating_sub(7 + queue.chars().count());
-            let function = shortened(&without_closures(&item.function), left);
-            let kept = queue + end_in_columns(&function, left).trim_end();
+            let time = format!("{:>7}", format!("{least}{}", duration(item.for_ns)));
+            let queue = format!(" {} ", printable(&item.queue));
+            let left = width.saturating_sub(7 + width_of(&queue));
+            let function = printable(&without_closures(&item.function));
+            let kept = queue + &shortened(&function, left);
             Line::from(vec![
                 Span::styled(time, Style::new().fg(age_colour(item.for_ns))),
                 Span::raw(kept),
@@ -396,8 +423,8 @@ fn draw_items(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let [left, right] = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).areas(area);
     let room = area.height.saturating_sub(2) as usize;
     let width = left.width.saturating_sub(2) as usize;
-    let running = items(" running longest ", &model.running(), room, width);
-    let slowest = items(" slowest seen ", &model.slowest(), room, width);
+    let running = items(" running longest ", &model.running(), "", room, width);
+    let slowest = items(" slowest seen ", &model.slowest(), "≥", room, width);
     frame.render_widget(running, left);
     frame.render_widget(slowest, right);
 }

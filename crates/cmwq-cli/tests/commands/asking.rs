@@ -25,6 +25,8 @@ fn without_arguments_it_shows_its_help_where_errors_are_shown() {
 fn what_is_nearly_right_is_named() {
     for (args, meant) in [
         (&["topolgy"][..], "topology"),
+        (&["tpo"], "top"),
+        (&["bench", "--scop", "x"], "--scopes"),
         (&["list", "--fromat", "json"], "--format"),
         (&["list", "--format", "jsn"], "json"),
         (&["bench", "--thread", "2"], "--threads"),

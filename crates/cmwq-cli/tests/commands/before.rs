@@ -55,6 +55,17 @@ fn a_process_without_a_workqueue_is_not_answered_with_silence() {
         let text = said(&mut command(args));
         assert!(text.ends_with(&yet), "{args:?}: {text}");
     }
+    let picture = dir.path().join("top.svg");
+    let picture = picture.to_str().expect("text");
+    said(&mut command(&[
+        "top",
+        "--interval=0.1",
+        "--snapshot",
+        picture,
+    ]));
+    let picture = std::fs::read_to_string(picture).expect("it is written");
+    assert!(picture.contains("no workqueue yet"), "{picture}");
+    assert!(!picture.contains("items/s"), "{picture}");
     // For programs no line is the right number of lines.
     for args in [["monitor", "--interval=0"], ["busy", "--freezable"]] {
         let mut command = command(&args);

@@ -165,7 +165,7 @@ fn monitor_has_the_kernels_columns() {
     // The rescuer is called where a new worker takes long to come.
     let is_number = |text: &str| text.parse::<u64>().is_ok();
     assert!(
-        io[4] == "-" && is_number(io[6]) && is_number(io[7]),
+        [io[4], io[6], io[7]].into_iter().all(is_number),
         "unbound, with a rescuer: {io:?}"
     );
     assert_eq!(
@@ -181,6 +181,7 @@ fn monitor_has_the_kernels_columns() {
         (&line["started"], &line["kind"], line["rescuer"].is_array()),
         (&10.into(), &"unbound".into(), true)
     );
+    assert_eq!(io[4], line["cpu_intensive"].to_string());
     let dump: Value =
         serde_json::from_str(&served.ok(&["dump", "-p", "PID", "--format", "json"])).expect("JSON");
     let queues = dump["engines"][0]["queues"].as_array().expect("a list");
@@ -209,6 +210,12 @@ fn get_and_set_are_the_kernels_files() {
     let served = serve();
     let get = |attribute: &str| served.ok(&["get", "-p", "PID", "io", attribute]);
     assert_eq!(get("affinity_scope"), "default (cache_shard)\n");
+    let line = served.refused(&["set", "-p", "PID", "io", "max_waiting", "8"]);
+    let hint = "; only a workqueue that was built with a max_waiting has it";
+    assert!(
+        line.contains("has no attribute") && line.contains(hint),
+        "{line}"
+    );
     assert_eq!(
         served.ok(&["set", "-p", "PID", "io", "affinity_scope", "cache"]),
         ""

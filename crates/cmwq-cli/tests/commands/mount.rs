@@ -184,6 +184,8 @@ fn a_mount_whose_command_was_killed_gives_a_hint() {
     mounted.child.wait().expect("it has ended");
     let name = mounted.dir.to_str().expect("text");
     let hint = served.failed(&["mount", name]);
+    let inside = mounted.dir.join("inside/it");
+    let hint_inside = served.failed(&["mount", inside.to_str().expect("text")]);
     let unmounted = Command::new("umount")
         .arg(name)
         .output()
@@ -194,8 +196,11 @@ fn a_mount_whose_command_was_killed_gives_a_hint() {
         let helped = helper.args(["-u", name]).output().expect("a command");
         assert!(helped.status.success(), "{name} is left mounted");
     }
-    assert!(hint.contains(&format!("fusermount3 -u {name}")), "{hint}");
-    assert!(hint.contains(&format!("umount {name}")), "{hint}");
+    // Of a folder in it, too, the mount point is what can be unmounted.
+    for hint in [hint, hint_inside] {
+        assert!(hint.contains(&format!("`fusermount3 -u {name}`")), "{hint}");
+        assert!(hint.contains(&format!("`umount {name}`")), "{hint}");
+    }
 }
 
 #[test]

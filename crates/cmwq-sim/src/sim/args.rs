@@ -169,6 +169,8 @@ impl Wake {
 /// What is run.
 pub(super) struct Plan {
     pub(super) machine: Machine,
+    /// What the machine's description left open.
+    pub(super) assumed: Vec<String>,
     topology: Topology,
     pub(super) engines: Engines,
     doing: Doing,
@@ -245,10 +247,11 @@ impl Arguments {
 
 impl Plan {
     pub(super) fn new(arguments: &Arguments) -> Result<Plan, String> {
-        let mut machine = match (&arguments.machine, &arguments.synthetic) {
+        let described = match (&arguments.machine, &arguments.synthetic) {
             (_, Some(text)) => machine::synthetic(text)?,
             (name, None) => machine::named(name.as_deref().unwrap_or("grace"))?,
         };
+        let mut machine = described.machine;
         if let Some(placement) = arguments.placement {
             machine.placement = placement.placement();
         }
@@ -322,6 +325,7 @@ impl Plan {
             sizes,
             topology: topology(&machine).map_err(|failed| failed.to_string())?,
             machine,
+            assumed: described.assumed,
         })
     }
 

@@ -30,6 +30,10 @@ pub(super) fn render(table: &Table) -> String {
         "<h1>{}</h1><p>Simulated, in virtual time. No figure here was measured on that machine.</p>",
         escape(&title)
     );
+    if !table.assumed.is_empty() {
+        let assumed = escape(&table.assumed.join("; "));
+        let _ = write!(page, "<p>Assumed of the machine: {assumed}.</p>");
+    }
     let _ = write!(
         page,
         "<h2>Throughput over CPUs of a pod</h2>{}",

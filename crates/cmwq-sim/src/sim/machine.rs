@@ -9,10 +9,21 @@ use std::path::Path;
 /// The greatest figure of a cost.
 const MOST: u64 = 1_000_000_000;
 
+/// A machine, and what its description left open.
+#[derive(Debug)]
+pub(super) struct Described {
+    pub(super) machine: Machine,
+    /// A line for each thing that was assumed. Presets leave nothing open.
+    pub(super) assumed: Vec<String>,
+}
+
 /// The machine of `--machine`.
-pub(super) fn named(name: &str) -> Result<Machine, String> {
+pub(super) fn named(name: &str) -> Result<Described, String> {
     if let Some(preset) = preset(name) {
-        return Ok(preset.machine());
+        return Ok(Described {
+            machine: preset.machine(),
+            assumed: Vec::new(),
+        });
     }
     let path = Path::new(name);
     let refused = |error: &dyn std::fmt::Display| format!("--machine {name}: {error}");
@@ -32,14 +43,14 @@ pub(super) fn named(name: &str) -> Result<Machine, String> {
 }
 
 /// The machine of `--synthetic`.
-pub(super) fn synthetic(text: &str) -> Result<Machine, String> {
+pub(super) fn synthetic(text: &str) -> Result<Described, String> {
     let topology =
         Topology::from_synthetic(text).map_err(|error| format!("--synthetic: {error}"))?;
     machine(text, &topology, Costs::default()).map_err(|error| format!("--synthetic: {error}"))
 }
 
 /// `{"name": …, "synthetic": "pack:1 l3:2 core:8 pu:2", "costs": {"wake_ns": 900, …}}`; costs that are left out are the estimates that all presets share.
-fn from_json(text: &str) -> Result<Machine, String> {
+fn from_json(text: &str) -> Result<Described, String> {
     let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let fields = value
         .as_object()
@@ -117,7 +128,7 @@ fn set_cost(costs: &mut Costs, key: &str, value: &Value) -> Result<(), String> {
 }
 
 /// CPUs, nodes and packages are numbered anew, in the same order without gaps: a system's own numbers have more bits than a machine's.
-fn machine(name: &str, topology: &Topology, costs: Costs) -> Result<Machine, String> {
+fn machine(name: &str, topology: &Topology, costs: Costs) -> Result<Described, String> {
     let online: Vec<usize> = topology.online().iter().collect();
     if online.len() > MAX_CPUS {
         let count = online.len();
@@ -135,11 +146,17 @@ fn machine(name: &str, topology: &Topology, costs: Costs) -> Result<Machine, Str
         node: nodes(cpu),
         package: packages(cpu),
     });
-    Ok(Machine {
-        name: name.to_owned(),
-        cpus: cpus.collect(),
-        costs,
-        placement: Placement::default(),
+    let assumed = topology.assumed().iter().map(ToString::to_string);
+    let faults = topology.faults().iter();
+    let missing = faults.map(|fault| format!("taken as missing: {fault}"));
+    Ok(Described {
+        machine: Machine {
+            name: name.to_owned(),
+            cpus: cpus.collect(),
+            costs,
+            placement: Placement::default(),
+        },
+        assumed: assumed.chain(missing).collect(),
     })
 }
 
@@ -170,7 +187,10 @@ mod tests {
         for (node, cpus) in [(7, "0"), (65_543, "1-2"), (65_536 * 3 + 7, "8000")] {
             write(&format!("node/node{node}/cpulist"), cpus);
         }
-        let machine = named(tree.path().to_str().expect("text")).expect("a machine");
+        let described = named(tree.path().to_str().expect("text")).expect("a machine");
+        let assumed = described.assumed.join("; ");
+        assert!(assumed.contains("no SMT siblings"), "{assumed}");
+        let machine = described.machine;
         let places = machine
             .cpus
             .iter()
@@ -182,7 +202,7 @@ mod tests {
     #[test]
     fn a_file_gives_shape_and_costs() {
         let text = r#"{"synthetic": "pack:2 l3:2 core:3 pu:2", "costs": {"wake_ns": 7}}"#;
-        let machine = from_json(text).expect("it is right");
+        let machine = from_json(text).expect("it is right").machine;
         assert_eq!((machine.cpus.len(), machine.costs.wake_ns), (24, 7));
         let last = machine.cpus[23];
         assert_eq!((last.core, last.llc, last.package), (11, 3, 1));

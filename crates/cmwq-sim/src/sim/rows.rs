@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Serialize)]
 pub(super) struct Table {
     pub(super) machine: String,
+    /// What the machine's description left open and was assumed, one line each.
+    pub(super) assumed: Vec<String>,
     pub(super) placement: &'static str,
     pub(super) engine: &'static str,
     /// When the kernel engine wakes, if that is run.
@@ -185,6 +187,7 @@ impl Table {
     pub(super) fn new(plan: &Plan) -> Table {
         Table {
             machine: plan.machine.name.clone(),
+            assumed: plan.assumed.clone(),
             placement: super::args::placement_name(plan.machine.placement),
             engine: match plan.engines {
                 Engines::Cmwq => "cmwq",

@@ -21,6 +21,9 @@ pub(super) fn print(table: &Table, format: Format) -> Result<(), CliError> {
             _ => "on idle CPUs",
         }
     );
+    if !table.assumed.is_empty() {
+        say!("Assumed: {}", table.assumed.join("; "));
+    }
     say!(
         "{:7} {:12} {:>6} {:>5} {:>11} {:>23} {:>9} {:>8} {:>8} {:>8} {:>8} {:>9} {:>8} {:>7} {:>7}",
         "engine",

@@ -26,8 +26,8 @@ struct Attribute {
 /// What a queue allows for an attribute.
 #[derive(PartialEq)]
 enum Access {
-    /// The queue does not have the attribute.
-    Absent,
+    /// The queue does not have the attribute. Which ones have it, unless that goes by their kind.
+    Absent(&'static str),
     /// The attribute can only be read on this queue, for the reason given.
     Fixed(String),
     /// The attribute can be changed on this queue if it has a setter.
@@ -128,7 +128,7 @@ const TABLE: [Attribute; 9] = [
         help: "how many items may be queued and not started",
         access: |queue| match queue.max_waiting() {
             Some(_) => Access::Free,
-            None => Access::Absent,
+            None => Access::Absent("only a workqueue that was built with a max_waiting has it"),
         },
         get: |queue| queue.max_waiting().unwrap_or(0).to_string(),
         set: Some(|queue, text| {
@@ -163,7 +163,7 @@ const TABLE: [Attribute; 9] = [
 fn unbound(queue: &LiveQueue) -> Access {
     match queue.kind().is_unbound() {
         true => Access::Free,
-        false => Access::Absent,
+        false => Access::Absent(""),
     }
 }
 
@@ -171,7 +171,7 @@ fn unbound(queue: &LiveQueue) -> Access {
 fn grouped(queue: &LiveQueue) -> Access {
     match queue.core.limits.group() {
         Some(_) => Access::Free,
-        None => Access::Absent,
+        None => Access::Absent("only a workqueue that was built in a group has it"),
     }
 }
 
@@ -202,7 +202,7 @@ impl LiveQueue {
     /// group share.
     pub fn attributes(&self) -> Vec<(&'static str, bool)> {
         let own = TABLE.iter().filter_map(|own| match (own.access)(self) {
-            Access::Absent => None,
+            Access::Absent(_) => None,
             access => Some((own.name, own.set.is_some() && access == Access::Free)),
         });
         own.collect()
@@ -210,19 +210,22 @@ impl LiveQueue {
 
     fn find(&self, attribute: &str) -> Result<&'static Attribute, TextError> {
         const ALL: &[Attribute] = &TABLE;
-        let mut own = ALL.iter();
-        let found = own.find(|own| own.name == attribute && (own.access)(self) != Access::Absent);
-        found.ok_or_else(|| {
-            let names: Vec<&str> = self.attributes().iter().map(|(name, _)| *name).collect();
-            let message = format!(
-                "workqueue {} ({}) has no attribute {}: it has {}",
-                self.name(),
-                self.kind(),
-                shown(attribute),
-                names.join(", ")
-            );
-            TextError::new(Errno::NoEnt, message)
-        })
+        let found = ALL.iter().find(|own| own.name == attribute);
+        let which = match found.map(|own| (own, (own.access)(self))) {
+            Some((_, Access::Absent(which))) => which,
+            Some((own, _)) => return Ok(own),
+            None => "",
+        };
+        let names: Vec<&str> = self.attributes().iter().map(|(name, _)| *name).collect();
+        let semicolon = if which.is_empty() { "" } else { "; " };
+        let message = format!(
+            "workqueue {} ({}) has no attribute {}: it has {}{semicolon}{which}",
+            self.name(),
+            self.kind(),
+            shown(attribute),
+            names.join(", ")
+        );
+        Err(TextError::new(Errno::NoEnt, message))
     }
 
     /// Returns an attribute in the format of the kernel's file, without the newline.
@@ -257,6 +260,28 @@ impl LiveQueue {
 mod tests {
     use super::*;
     use crate::engine::Engine;
+
+    #[test]
+    fn what_a_queue_has_to_be_built_with_is_said_where_it_is_missing() {
+        let engine = Engine::builder().build().unwrap();
+        let _queue = engine.workqueue("plain").build().unwrap();
+        let queue = engine.live_queues().remove(0);
+        for (name, hint) in [
+            (
+                "max_waiting",
+                "; only a workqueue that was built with a max_waiting has it",
+            ),
+            (
+                "group_max_active",
+                "; only a workqueue that was built in a group has it",
+            ),
+            ("x", "per_cpu"),
+        ] {
+            let error = queue.set_attribute(name, "8").unwrap_err();
+            assert_eq!(error.errno, Errno::NoEnt);
+            assert!(error.message.ends_with(hint), "{error}");
+        }
+    }
 
     #[test]
     fn the_table_is_sorted_and_every_line_is_complete() {

@@ -1,6 +1,8 @@
 //! Locks. A poisoned lock cannot occur: work functions never run under one, and the engine's own sections do not panic. If one does, the
 //! data is as consistent as the panic left it and the process goes on.
 
+use std::time::Duration;
+
 #[cfg(not(cmwq_loom))]
 use std::sync as imp;
 
@@ -81,6 +83,16 @@ impl Condvar {
         self.0
             .wait(guard)
             .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// As [`wait`](Self::wait), for at most `timeout`.
+    pub(crate) fn wait_for<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        timeout: Duration,
+    ) -> MutexGuard<'a, T> {
+        let waited = self.0.wait_timeout(guard, timeout);
+        waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0
     }
 
     pub(crate) fn notify_all(&self) {

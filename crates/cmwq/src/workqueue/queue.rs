@@ -37,7 +37,9 @@ mod raw;
 ///
 /// Dropping the last handle waits until everything queued has run, and then releases the workers.
 /// **On a thread of an asynchronous executor [shut the queue down](Self::shutdown) first**, and
-/// await that; after it no drop waits. If the last handle is dropped by one of the queue's own
+/// await that; after it no drop waits. A drop that has waited for a second
+/// [warns](crate::observe::set_warning_handler), once in a process.
+/// If the last handle is dropped by one of the queue's own
 /// items, or by a task's waker that the library calls, a separate thread waits instead, since these
 /// must not wait.
 ///
@@ -396,7 +398,7 @@ impl Drop for QueueOwner {
             return;
         }
         if !core.is_shut_down() && !core.ends_elsewhere() {
-            core.destroy();
+            core.destroy_in_drop();
             return;
         }
         let (service, core) = (core.engine.service(), core.clone());

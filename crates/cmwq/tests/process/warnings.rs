@@ -1,6 +1,6 @@
 //! What belongs to the whole process: the global engine, and the handler of warnings.
 
-use crate::harness::in_own_process;
+use crate::harness::{Deadline, Door, Heard, engine, eventually, in_own_process};
 use cmwq::observe::set_warning_handler;
 use cmwq::{Engine, Error, Workqueue};
 use std::sync::Arc;
@@ -32,5 +32,26 @@ fn the_global_engine_is_configured_once_and_warns_with_no_lock_held() {
         assert!(matches!(again, Error::AlreadyInUse), "{again}");
         let wq = Workqueue::builder("global").build().unwrap();
         assert_eq!(wq.spawn(|| 1).join().unwrap(), 1);
+    });
+}
+
+/// Where the items wait for the thread that drops, as on an executor of one thread, it hangs.
+#[test]
+fn a_drop_that_waits_for_long_says_so() {
+    in_own_process(|| {
+        let engine = engine("l3:1 core:2 pu:1");
+        let _deadline = Deadline::new("a drop that waits", &engine);
+        let heard = Heard::warnings();
+        let door = Door::new();
+        let queue = engine.workqueue("held").build().unwrap();
+        let held = door.clone();
+        queue.execute(move || held.pass()).unwrap();
+        door.wait_for(1);
+        let dropper = std::thread::spawn(move || drop(queue));
+        let says = "the drop of workqueue held waits for its items; shut it down with shutdown()";
+        eventually(|| heard.count(says) == 1);
+        door.open.complete();
+        dropper.join().unwrap();
+        assert_eq!(heard.count(says), 1);
     });
 }

@@ -90,7 +90,8 @@ fn build(args: &Args) -> Result<Built, String> {
     wanted_are_there(built, args)
 }
 
-fn wanted_are_there(built: Built, args: &Args) -> Result<Built, String> {
+fn wanted_are_there(mut built: Built, args: &Args) -> Result<Built, String> {
+    built.missing.extend(plan::without_loop(&built, args));
     for line in &built.missing {
         eprintln!("missing: {line}");
     }

@@ -5,6 +5,7 @@ use crate::machine::SPIN;
 use crate::process::{self, Figures, Watch};
 use crate::programs::{Built, Offer, Program};
 use crate::results::{DISTURBED_PERCENT, Entry, NO_POOL, Row, derive};
+use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -90,6 +91,28 @@ fn order(rows: usize, runs: u32, is_limited: bool) -> Vec<(u32, usize)> {
 pub(crate) fn wanted(args: &Args, offer: &Offer) -> bool {
     let always = ["cmwq", NO_POOL].contains(&offer.peer.as_str());
     always || args.peers.is_empty() || args.peers.contains(&offer.peer)
+}
+
+/// A line for each peer and loop that were named and do not go together.
+pub(crate) fn without_loop(built: &Built, args: &Args) -> Vec<String> {
+    let mut lines = Vec::new();
+    for peer in &args.peers {
+        let offers = built.offers.iter().map(|(_, offer)| offer);
+        let own: BTreeSet<&str> = offers
+            .filter(|offer| offer.peer == *peer)
+            .map(|offer| offer.lap.as_str())
+            .collect();
+        let all: Vec<&str> = own.iter().copied().collect();
+        let laps = args.loops().into_iter().map(|lap| lap.name());
+        // A peer that is not there at all is refused.
+        for lap in laps.filter(|lap| !own.is_empty() && !own.contains(lap)) {
+            lines.push(format!(
+                "{peer} in {lap}: it has no such loop; it has {}",
+                all.join(", ")
+            ));
+        }
+    }
+    lines
 }
 
 impl Start<'_> {
@@ -296,6 +319,39 @@ mod tests {
     fn each_row_has_a_round_before_any_has_two_if_the_time_is_limited() {
         assert_eq!(order(2, 2, true), [(1, 0), (1, 1), (2, 0), (2, 1)]);
         assert_eq!(order(2, 2, false), [(1, 0), (2, 0), (1, 1), (2, 1)]);
+    }
+
+    #[test]
+    fn a_peer_without_the_loop_is_named() {
+        let offer = |peer: &str, lap: &str| {
+            let program = Program {
+                path: "program".into(),
+                arguments: Vec::new(),
+            };
+            let offer = Offer {
+                peer: peer.to_owned(),
+                version: "1".to_owned(),
+                lap: lap.to_owned(),
+                mode: "park".to_owned(),
+            };
+            (program, offer)
+        };
+        let built = Built {
+            offers: vec![
+                offer("cmwq", "roundtrip"),
+                offer("a", "await-empty"),
+                offer("b", "roundtrip"),
+            ],
+            missing: Vec::new(),
+        };
+        let said = |line: &str| {
+            let args = Args::parse_from(std::iter::once("run").chain(line.split(' ')));
+            without_loop(&built, &args)
+        };
+        let line = "a in roundtrip: it has no such loop; it has await-empty";
+        assert_eq!(said("--loops roundtrip --peers a,b"), [line]);
+        assert!(said("--loops roundtrip --peers b").is_empty());
+        assert!(said("--loops roundtrip").is_empty(), "not asked for");
     }
 
     fn hogged_arguments(more: &[&str]) -> Vec<String> {

@@ -160,13 +160,64 @@ fn what_is_too_long_loses_its_folders_and_modules_before_its_name() {
         (49, function),
         (48, "server::web::handle (web.rs:42)"),
         (30, "handle (web.rs:42)"),
-        (10, "handle (web.rs:42)"),
+        (18, "handle (web.rs:42)"),
+        (17, "handle:42"),
+        (8, "handle"),
+        (6, "handle"),
+        (5, "…ndle"),
+        (1, "…"),
+        (0, ""),
     ] {
         assert_eq!(shortened(function, columns), shown);
     }
     let typed = "worker::<a::B>::run (src/worker.rs:7)";
-    assert_eq!(shortened(typed, 5), "worker::<a::B>::run (worker.rs:7)");
-    assert_eq!(shortened("a_symbol_of_c", 5), "a_symbol_of_c");
+    assert_eq!(shortened(typed, 33), "worker::<a::B>::run (worker.rs:7)");
+    assert_eq!(shortened(typed, 21), "worker::<a::B>::run:7");
+    assert_eq!(shortened(typed, 5), "…:run");
+    assert_eq!(shortened("server::web::handle", 10), "handle");
+    assert_eq!(shortened("a_symbol_of_c", 5), "…of_c");
+    let unplaced = "server::get::{{closure}}";
+    assert_eq!(shortened(unplaced, 20), "get::{{closure}}");
+    let merged = "up::{{closure}} or down::{{closure}}";
+    assert_eq!(shortened(merged, 20), "…r down::{{closure}}");
+}
+
+#[test]
+fn a_long_name_keeps_its_last_segment_at_80_columns() {
+    let mut state = state(4);
+    let run = &mut state.engines[0].pools[0].runs[0];
+    run.queue = "orders".to_owned();
+    run.function = "handle_undeclared::{{closure}} (src/main.rs:13)".to_owned();
+    let mut model = Model::new();
+    model.look(state);
+    let screen = screen(&model, 80, 24);
+    let line = line_with(&screen, "orders");
+    assert!(line.contains("48ms orders handle_undeclared:13"), "{line}");
+    // A sample that finds an item running does not see its end.
+    assert!(line.contains("≥48ms orders"), "{line}");
+}
+
+#[test]
+fn a_process_without_a_workqueue_is_no_empty_screen() {
+    let mut nothing = state(4);
+    nothing.engines.clear();
+    let mut model = Model::new();
+    model.look(nothing);
+    let shown = screen(&model, 80, 24);
+    let head = line_with(&shown, "server 4321");
+    assert!(
+        head.contains("· no workqueue yet") && !head.contains("items/s"),
+        "{head}"
+    );
+    line_with(&shown, "server (4321) has no workqueue yet.");
+    let mut gone = state(5);
+    gone.engines[0].queues.clear();
+    model.look(gone);
+    line_with(
+        &screen(&model, 80, 24),
+        "server (4321) has no workqueue now.",
+    );
+    assert_eq!(short([0.0; 0].iter().sum()), "0", "the sum of none");
 }
 
 #[test]

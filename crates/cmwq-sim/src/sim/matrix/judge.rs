@@ -33,6 +33,8 @@ pub(super) struct Means {
 #[derive(Serialize)]
 pub(super) struct Judged {
     pub(super) machine: String,
+    /// What the machine's description left open and was assumed, one line each.
+    pub(super) assumed: Vec<String>,
     pub(super) load: String,
     pub(super) default: Means,
     /// The best setting; the default itself, if that is the best.
@@ -87,6 +89,7 @@ fn one(
     let bound = cmwq_sim::cmwq::bound(load, &machine.machine);
     Some(Judged {
         machine: machine.name.clone(),
+        assumed: machine.assumed.clone(),
         load: name.to_owned(),
         best: settings[0].setting.clone(),
         to_best: ratio(&default, settings[0].merit).filter(|_| settings.len() > 1),

@@ -118,5 +118,15 @@ fn print(judged: &[Judged], format: Format) -> Result<(), CliError> {
     say!(
         "/best: the default (cache_shard, 8 cores) by the best scope and shard size; /bound: by what the CPUs bear; /half: by the same machine with half of its CPUs. Loads with pauses or a given rate are compared by their median time to the end (done p50, ns), others by items/s. spread: the fastest seed by the slowest. wakes, CPU, lines (transfers of cache lines): for each item"
     );
+    // A machine has several loads, which stand together.
+    for same in judged.chunk_by(|one, next| one.machine == next.machine) {
+        if !same[0].assumed.is_empty() {
+            say!(
+                "{}: assumed: {}",
+                same[0].machine,
+                same[0].assumed.join("; ")
+            );
+        }
+    }
     Ok(())
 }

@@ -68,6 +68,8 @@ const SIZES: [usize; 5] = [1, 2, 4, 16, 32];
 pub(super) struct OfMatrix {
     pub(super) name: String,
     pub(super) machine: Machine,
+    /// What its description left open.
+    pub(super) assumed: Vec<String>,
     topology: OnceCell<Topology>,
     half: Machine,
     half_topology: OnceCell<Topology>,
@@ -146,14 +148,16 @@ impl Matrix {
                 true => machine::synthetic(&name),
                 false => machine::named(&name),
             };
+            let found = found.map_err(|e| format!("--machines: {e}"))?;
             let machine = Machine {
                 placement,
-                ..found.map_err(|e| format!("--machines: {e}"))?
+                ..found.machine
             };
             let half = half(&machine);
             Ok(OfMatrix {
                 name,
                 machine,
+                assumed: found.assumed,
                 topology: OnceCell::new(),
                 half,
                 half_topology: OnceCell::new(),
@@ -304,7 +308,7 @@ mod tests {
 
     #[test]
     fn half_a_machine_has_half_of_its_cores_and_whole_caches_if_it_has_several() {
-        let of = |text: &str| half(&machine::synthetic(text).unwrap());
+        let of = |text: &str| half(&machine::synthetic(text).unwrap().machine);
         let caches = |machine: &Machine| -> BTreeSet<u16> {
             machine.cpus.iter().map(|place| place.llc).collect()
         };
@@ -312,13 +316,21 @@ mod tests {
         assert_eq!((one.cpus.len(), caches(&one).len()), (16, 1));
         let many = of("l3:8 core:16");
         assert_eq!((many.cpus.len(), caches(&many).len()), (64, 4));
-        assert_eq!(half(&machine::named("9d64").unwrap()).cpus.len(), 88);
-        assert_eq!(half(&machine::named("two-vcpus").unwrap()).cpus.len(), 1);
+        assert_eq!(
+            half(&machine::named("9d64").unwrap().machine).cpus.len(),
+            88
+        );
+        assert_eq!(
+            half(&machine::named("two-vcpus").unwrap().machine)
+                .cpus
+                .len(),
+            1
+        );
     }
 
     #[test]
     fn scopes_that_make_the_same_pods_are_run_once() {
-        let of = |text: &str| scopes(&machine::synthetic(text).unwrap());
+        let of = |text: &str| scopes(&machine::synthetic(text).unwrap().machine);
         assert_eq!(of("l3:1 core:64"), ["cache"]);
         assert_eq!(of("l3:8 core:16 pu:2"), ["cpu", "cache", "system"]);
         assert_eq!(

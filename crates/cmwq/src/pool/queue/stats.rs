@@ -42,7 +42,8 @@ macro_rules! counters {
                     "In ns, as far as it was accounted (`Engine::account_cpu_time`)."),
                 cpu_intensive: ("Items that used the CPU for too long",
                     queue Count "queue_cpu_intensive_items",
-                    "Longer than `Engine::cpu_intensive_threshold`, of per-CPU workqueues."),
+                    "Longer than `Engine::cpu_intensive_threshold`. Of unbound workqueues only those \
+                     are counted that were found so while other items waited."),
                 cm_wakeups: ("Times another worker took over because an item blocked",
                     queue Count "queue_cm_wakeups"),
                 mayday: ("Calls for the rescuer", queue Count "queue_maydays"),

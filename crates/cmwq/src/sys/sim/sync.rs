@@ -6,6 +6,7 @@ use super::task;
 use cmwq_vm::Held;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
 const FREE: u32 = 0;
 const LOCKED: u32 = 1;
@@ -129,10 +130,27 @@ pub(crate) struct Condvar(AtomicU32);
 
 impl Condvar {
     pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        self.wait_at_most(guard, None)
+    }
+
+    /// As [`wait`](Self::wait), for at most `timeout`.
+    pub(crate) fn wait_for<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        timeout: Duration,
+    ) -> MutexGuard<'a, T> {
+        self.wait_at_most(guard, Some(timeout))
+    }
+
+    fn wait_at_most<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        timeout: Option<Duration>,
+    ) -> MutexGuard<'a, T> {
         let seen = self.0.load(Ordering::Relaxed);
         let lock = guard.lock;
         drop(guard);
-        wait_on(&self.0, seen, None);
+        wait_on(&self.0, seen, timeout);
         lock.lock()
     }
 

@@ -23,11 +23,13 @@
 
 use super::pwq::Pwq;
 use crate::pool::{COLOURS, Pool};
-use crate::sys::sync::{Condvar, Mutex};
-use crate::trace::Foreign;
+use crate::sys::clock;
+use crate::sys::sync::{Condvar, Mutex, MutexGuard};
+use crate::trace::{Foreign, warn_once};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
 /// The wakers of tasks that can go on.
 pub(crate) type Woken = Vec<Foreign<Waker>>;
@@ -55,6 +57,23 @@ struct FlushState {
     woken: Woken,
     /// The number that the next task gets.
     next_task: u64,
+}
+
+/// When a drop that waits warns that it does, and of which queue.
+pub(crate) struct Notice<'a> {
+    pub(crate) due_ns: u64,
+    pub(crate) queue: &'a str,
+}
+
+impl Notice<'_> {
+    /// Warns, the first time in the process.
+    fn say(self) {
+        warn_once!(
+            "the drop of workqueue {} waits for its items; shut it down with shutdown(), which can \
+             be awaited and has a deadline, before the last handle is dropped",
+            self.queue
+        );
+    }
 }
 
 /// An awaited flush.
@@ -89,6 +108,15 @@ impl FlushGenerations {
 
     /// Waits for every item that the pool workqueues `members()` have accepted before the call.
     pub(crate) fn run(&self, members: impl Fn() -> Vec<Arc<Pwq>>) {
+        self.run_and_say(members, &mut None);
+    }
+
+    /// Waits as [`run`](Self::run) does, and says so once if that lasts.
+    pub(crate) fn run_and_say(
+        &self,
+        members: impl Fn() -> Vec<Arc<Pwq>>,
+        notice: &mut Option<Notice<'_>>,
+    ) {
         for pwq in members() {
             drop(pwq.pool.lock_accepting());
         }
@@ -96,7 +124,7 @@ impl FlushGenerations {
         // The first generation that begins after this point covers this caller.
         let mine = state.begun;
         while state.begun == mine && !state.has_free_colour() {
-            state = self.changed.wait(state);
+            state = self.wait_for_change(state, notice);
         }
         if state.begun == mine {
             self.begin(&mut state, members());
@@ -108,8 +136,29 @@ impl FlushGenerations {
             }
         }
         while state.complete <= mine {
-            state = self.changed.wait(state);
+            state = self.wait_for_change(state, notice);
         }
+    }
+
+    /// Waits once, at most until the notice is due. May return without a change.
+    fn wait_for_change<'a>(
+        &'a self,
+        state: MutexGuard<'a, FlushState>,
+        notice: &mut Option<Notice<'_>>,
+    ) -> MutexGuard<'a, FlushState> {
+        let Some(due_ns) = notice.as_ref().map(|notice| notice.due_ns) else {
+            return self.changed.wait(state);
+        };
+        let left_ns = due_ns.saturating_sub(clock::now_ns());
+        if left_ns > 0 {
+            return self.changed.wait_for(state, Duration::from_nanos(left_ns));
+        }
+        // The handler of warnings is code of the program, so it runs without the lock.
+        drop(state);
+        if let Some(notice) = notice.take() {
+            notice.say();
+        }
+        self.state.lock()
     }
 
     /// Polls an awaited flush, which begins with the first call. `true`: every item that the pool

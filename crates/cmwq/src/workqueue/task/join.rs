@@ -343,6 +343,9 @@ impl<T> Callable for Reclaimed<'_, T> {
 /// pending and no error, because the item may run an executor, of which another task awaits the closure. But an item that blocks on the future
 /// there, as in an executor's `block_on`, waits for ever.
 ///
+/// Two items that run on two workers and join each other wait for ever, as two threads that join each other do: neither can end first. Nothing
+/// detects such a cycle.
+///
 /// As a future the handle keeps one waker, that of the last poll, and wakes it at most once. A poll that has to wait may call the wakers of other
 /// tasks that await items of the same pool, if their wake-ups were deferred: do not poll while you hold a lock that such a waker takes. A waker must
 /// not wait for items, because a worker or the pool's monitor may call it. What the closure did is visible when `join` has returned or the future is

@@ -4,12 +4,17 @@ use crate::engine::epochs;
 use crate::error::FlushError;
 use crate::pool::{BlockGuard, FrontEnd, RunState};
 use crate::sys::atomic::Ordering;
+use crate::sys::clock;
 use crate::trace::{warn, warn_once};
 use crate::workqueue::parts::core::WqCore;
-use crate::workqueue::parts::flush::{says_that_it_takes_long, wake};
+use crate::workqueue::parts::flush::{Notice, says_that_it_takes_long, wake};
 use crate::workqueue::parts::pwq::Pwq;
 use crate::workqueue::task::own_wait::not_in_waker;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the drop of a last handle waits before it warns that it waits.
+const LONG_DROP: Duration = Duration::from_secs(1);
 
 impl WqCore {
     /// Returns an error if the caller is an item of the queue.
@@ -72,9 +77,13 @@ impl WqCore {
     }
 
     pub(in crate::workqueue) fn run_dry(&self) {
+        self.run_dry_and_say(&mut None);
+    }
+
+    fn run_dry_and_say(&self, notice: &mut Option<Notice<'_>>) {
         let mut flushes: u32 = 0;
         loop {
-            self.flush.run(|| self.members());
+            self.flush.run_and_say(|| self.members(), notice);
             if self.is_at_rest() {
                 return;
             }
@@ -138,10 +147,27 @@ impl WqCore {
 
     /// Runs all queued items, then releases the pools.
     pub(crate) fn destroy(self: &Arc<Self>) {
+        self.destroy_and_say(&mut None);
+    }
+
+    /// Destroys the queue as its last handle is dropped. Nobody may have thought of that as a wait,
+    /// and on an executor's thread, for which the items wait, it never ends. So if it lasts, a
+    /// warning says so, once in a process.
+    pub(in crate::workqueue) fn destroy_in_drop(self: &Arc<Self>) {
+        let notice = Notice {
+            due_ns: clock::deadline_after(LONG_DROP),
+            queue: &self.name,
+        };
+        // Models and exploration find a lost wake-up by the wait that has no end.
+        let is_explored = cfg!(any(cmwq_loom, cmwq_sim));
+        self.destroy_and_say(&mut (!is_explored).then_some(notice));
+    }
+
+    fn destroy_and_say(self: &Arc<Self>, notice: &mut Option<Notice<'_>>) {
         self.close();
         {
             let _blocked = BlockGuard::enter();
-            self.run_dry();
+            self.run_dry_and_say(notice);
         }
         let mut control = self.control.lock();
         control.destroyed = true;

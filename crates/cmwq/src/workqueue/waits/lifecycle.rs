@@ -24,7 +24,8 @@ impl Workqueue {
     ///
     /// A task may await this even if its polls are items of this very queue: the item that polls
     /// ends, and the waker queues the next one. But an item that blocks until the future is ready,
-    /// as in an executor's `block_on`, waits for itself for ever.
+    /// as in an executor's `block_on`, waits for itself for ever. So does an item of another queue
+    /// that has the only place of the [group](crate::ConcurrencyGroup) in which both are.
     ///
     /// ```
     /// # fn block_on<F: Future>(future: F) -> F::Output {
@@ -56,6 +57,11 @@ impl Workqueue {
     /// poll waits for threads that are in the middle of queueing, for some microseconds; the later
     /// ones do not wait. A poll in an item of this very queue, which could not end before that
     /// item, and whose waker could not queue the task again, is an error: [`FlushError::OwnItem`].
+    ///
+    /// An item that blocks until the future is ready, as in an executor's `block_on`, waits for ever
+    /// if items of this queue need a place that the item has: the only one of the
+    /// [group](crate::ConcurrencyGroup) in which both queues are, or the only one of its own queue,
+    /// if items of this one wait for items of that.
     ///
     /// ```
     /// async fn empty(queue: &cmwq::Workqueue) -> Result<(), cmwq::types::FlushError> {

@@ -6,6 +6,7 @@ use crate::sys::atomic::Ordering;
 #[cfg(not(cmwq_loom))]
 use crate::sys::atomic::plain::AtomicPtr;
 use crate::sys::atomic::plain::AtomicUsize;
+use std::sync::OnceLock;
 
 #[repr(align(16))]
 #[cfg_attr(all(cmwq_loom, not(test)), allow(dead_code, reason = "a model has it"))]
@@ -23,10 +24,12 @@ pub(super) struct NameSlot {
 pub(super) struct Name {
     /// The address of the function.
     pub(super) func: usize,
-    /// The address of the `Location`, for comparing only, or `SEVERAL`.
+    /// The address of the `Location`, for comparing only, or `SEVERAL`, `MERGED` or `MANY`.
     pub(super) place: AtomicUsize,
     pub(super) kind: String,
     pub(super) place_text: String,
+    /// The type of another closure that has become this function, too.
+    pub(super) other_kind: OnceLock<String>,
 }
 
 #[cfg_attr(all(cmwq_loom, not(test)), allow(dead_code, reason = "a model has it"))]
@@ -77,6 +80,7 @@ mod model {
                     place: AtomicUsize::new(7),
                     kind: String::new(),
                     place_text: String::new(),
+                    other_kind: OnceLock::new(),
                 }))
             };
             let other = {

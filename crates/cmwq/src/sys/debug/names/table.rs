@@ -4,12 +4,19 @@ use super::slot::{Name, NameSlot};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicPtr, AtomicUsize};
 use std::panic::Location;
+use std::sync::OnceLock;
 
 const SLOTS: usize = 1024;
 /// In how many slots, beginning with its own, a function may be.
 const REACH: usize = 16;
-/// The function was handed over in several places: those of a function pointer, or of closures whose code is the same.
+/// The function was handed over in several places: those of a function pointer, or of closures of one function whose
+/// code is the same.
 const SEVERAL: usize = 1;
+/// Two types of closures have become the function. The compiler and the linker keep one of several
+/// functions whose code is the same, and then they have one address.
+const MERGED: usize = 2;
+/// The same with more than two.
+const MANY: usize = 3;
 
 /// The table of the process.
 static TABLE: NameTable = NameTable::new();
@@ -76,6 +83,7 @@ impl NameTable {
                         place: AtomicUsize::new(address(place)),
                         kind: kind.to_owned(),
                         place_text: format!("{}:{}", place.file(), place.line()),
+                        other_kind: OnceLock::new(),
                     })
                 });
                 match slot.fill(name) {
@@ -92,8 +100,16 @@ impl NameTable {
                 continue;
             };
             let known = name.place.load(Ordering::Relaxed);
-            if known != SEVERAL && known != address(place) {
-                name.place.store(SEVERAL, Ordering::Relaxed);
+            let now = match known {
+                MANY => MANY,
+                _ if known == address(place) => known,
+                MERGED if name.kind == kind => MERGED,
+                _ if name.kind == kind => SEVERAL,
+                _ if name.other_kind.get_or_init(|| kind.to_owned()) == kind => MERGED,
+                _ => MANY,
+            };
+            if now != known {
+                name.place.store(now, Ordering::Relaxed);
                 slot.pair.store(0, Ordering::Relaxed);
             }
             return;
@@ -105,6 +121,11 @@ impl NameTable {
         let name = names.find(|name| name.func == func)?;
         Some(match name.place.load(Ordering::Relaxed) {
             SEVERAL => name.kind.clone(),
+            state @ (MERGED | MANY) => {
+                let other = name.other_kind.get().map_or("", String::as_str);
+                let others = if state == MANY { " or others" } else { "" };
+                format!("{} or {other}{others}", name.kind)
+            }
             _ => format!("{} ({})", name.kind, name.place_text),
         })
     }
@@ -145,6 +166,37 @@ mod tests {
         name(table, &closure, func, place);
         let text = table.closure_at(func).expect("noted");
         assert!(text.ends_with("{{closure}}"), "of several places: {text}");
+    }
+
+    /// The compiler may keep one function for closures whose code is the same. Which of them runs is
+    /// not known then, so none of them alone is named.
+    #[test]
+    fn a_function_of_several_closures_has_all_their_names() {
+        let places = [Location::caller(), Location::caller(), Location::caller()];
+        let table = table!();
+        let func = 0x7fff_dead_0010;
+        let name = || table.closure_at(func).expect("noted");
+        table.note::<u8>(func, places[0]);
+        assert!(name().starts_with("u8 ("), "{}", name());
+        for _ in 0..2 {
+            table.note::<u16>(func, places[1]);
+            assert_eq!(name(), "u8 or u16");
+            // What was known before is not forgotten, nor is another place of it another closure.
+            table.note::<u8>(func, places[0]);
+            table.note::<u8>(func, places[2]);
+            assert_eq!(name(), "u8 or u16");
+        }
+        table.note::<u32>(func, places[2]);
+        table.note::<u16>(func, places[1]);
+        assert_eq!(name(), "u8 or u16 or others");
+        // First one closure in several places, then another one.
+        let func = 0x7fff_dead_0030;
+        for place in places {
+            table.note::<u8>(func, place);
+        }
+        assert_eq!(table.closure_at(func).expect("noted"), "u8");
+        table.note::<u16>(func, places[0]);
+        assert_eq!(table.closure_at(func).expect("noted"), "u8 or u16");
     }
 
     /// Each function is handed over once, while another thread hands over another one: it has a name nevertheless.
