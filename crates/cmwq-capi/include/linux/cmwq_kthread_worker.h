@@ -82,6 +82,11 @@ static inline bool cmwq_kthread_work_is_idle(const struct kthread_work *work)
 	return list_empty(&work->node) && !work->canceling;
 }
 
+static inline void cmwq_kthread_run_work(void *work)
+{
+	((struct kthread_work *)work)->func((struct kthread_work *)work);
+}
+
 /* What the thread runs: kthread_run(kthread_worker_fn, &worker, "name"). It ends when it is told to stop and nothing is queued. */
 static inline int kthread_worker_fn(void *arg)
 {
@@ -110,8 +115,8 @@ static inline int kthread_worker_fn(void *arg)
 		pthread_mutex_unlock(&worker->lock);
 		if (work) {
 			__set_current_state(TASK_RUNNING);
-			/* It may free the work. */
-			work->func(work);
+			/* It may free the work. If it ends the thread (pthread_exit, a cancellation), the work ends, and the next one is run. */
+			cmwq_task_call(cmwq_kthread_run_work, work);
 		} else if (stops) {
 			__set_current_state(TASK_RUNNING);
 			return 0;
