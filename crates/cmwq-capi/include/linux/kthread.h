@@ -114,7 +114,7 @@ static inline void *cmwq_kthread_main(void *arg)
 
 /* A thread that waits for its first wake-up. ERR_PTR(-EAGAIN): it cannot be created. */
 __attribute__((__format__(__printf__, 3, 4), __unused__))
-static struct task_struct *kthread_create(int (*func)(void *data), void *data, const char *name, ...)
+static CMWQ_MUST_CHECK struct task_struct *kthread_create(int (*func)(void *data), void *data, const char *name, ...)
 {
 	struct cmwq_kthread *thread = (struct cmwq_kthread *)calloc(1, sizeof(*thread));
 	pthread_t id;
@@ -150,14 +150,14 @@ static inline void kthread_bind(struct task_struct *task, unsigned int cpu)
 	cmwq_kthread_of(task)->cpu = (int)cpu;
 }
 
-static inline struct task_struct *cmwq_kthread_on_cpu(struct task_struct *task, unsigned int cpu)
+static inline CMWQ_MUST_CHECK struct task_struct *cmwq_kthread_on_cpu(struct task_struct *task, unsigned int cpu)
 {
 	if (!IS_ERR(task))
 		kthread_bind(task, cpu);
 	return task;
 }
 
-static inline struct task_struct *cmwq_kthread_start(struct task_struct *task)
+static inline CMWQ_MUST_CHECK struct task_struct *cmwq_kthread_start(struct task_struct *task)
 {
 	if (!IS_ERR(task))
 		wake_up_process(task);
