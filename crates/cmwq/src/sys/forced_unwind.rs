@@ -89,12 +89,12 @@ pub fn call_anywhere<T: Copy>(code: impl FnOnce() -> T + Copy) -> Result<T, Thre
     handlers.save();
     enter_with(code).ok_or_else(|| {
         handlers.restore();
-        ThreadEnd(handlers)
+        ThreadEnd(())
     })
 }
 
 /// The end of the calling thread, which was stopped.
-pub struct ThreadEnd(Handlers);
+pub struct ThreadEnd(());
 
 impl ThreadEnd {
     /// Goes on with it. The thread's value is still that which it was ended with: the argument of `pthread_exit()`, or `PTHREAD_CANCELED`.
@@ -102,11 +102,13 @@ impl ThreadEnd {
     /// # Safety
     /// The thread is the one that was to be ended, and between the caller and the code that has called it no frame has a destructor of Rust.
     pub unsafe fn go_on(self) -> ! {
-        // SAFETY: this is what pthread_cleanup_push() of <pthread.h> expands to for the end of a handler. It reads what `save` has noted: which handler
-        // comes next. The thread has its value since it was ended first, so there is nothing to be given again.
         #[cfg(target_env = "gnu")]
-        unsafe {
-            __pthread_unwind_next(self.0.0.get().cast())
+        {
+            let handlers = Handlers::new();
+            handlers.save();
+            // SAFETY: this is what pthread_cleanup_push() of <pthread.h> expands to for the end of a handler. It reads which handler comes next, which was
+            // noted just now. The thread has its value since it was ended first, so there is nothing to be given again.
+            unsafe { __pthread_unwind_next(handlers.0.get().cast()) }
         }
         // SAFETY: by the caller's promise. Not reached: no end is stopped there.
         #[cfg(not(target_env = "gnu"))]
