@@ -39,6 +39,20 @@ private:
 
 namespace detail {
 
+/* Whether a completion queue can post what `F` returns: an integer, or nothing. */
+template <typename F> constexpr bool is_posted()
+{
+	if constexpr (std::is_invocable_v<F>) {
+		using R = std::invoke_result_t<F>;
+
+		return std::is_void_v<R> || std::is_constructible_v<std::int64_t, R> ||
+		       std::is_enum_v<std::remove_reference_t<R>>;
+	} else {
+		return false;
+	}
+}
+template <typename F> inline constexpr bool posts = is_posted<F>();
+
 /* What completion_queue::execute() has an item call. A type of its own, so that tools show `F`. */
 template <typename F> struct posted {
 	F func;
@@ -122,16 +136,24 @@ public:
 	template <typename F>
 	[[nodiscard]] bool try_execute(const workqueue &wq, F &&func, std::uint64_t token)
 	{
-		using Item = detail::posted<std::decay_t<decltype(detail::callable(func))>>;
-		std::unique_ptr<Item> item(new Item{detail::callable(std::forward<F>(func))});
-		cmwq_workqueue *native = wq.native_handle();
-		int error = cmwq_cq_execute(cq_, native, Item::run, item.get(), token);
+		constexpr bool fits = detail::posts<std::decay_t<F> &>;
 
-		if (!has_room(error))
+		static_assert(fits, "cmwq: a completion_queue calls function(), without arguments, "
+				    "and posts what it returns, which is an integer or nothing");
+		if constexpr (fits) {
+			using Item = detail::posted<std::decay_t<F>>;
+			std::unique_ptr<Item> item(new Item{std::forward<F>(func)});
+			cmwq_workqueue *native = wq.native_handle();
+			int error = cmwq_cq_execute(cq_, native, Item::run, item.get(), token);
+
+			if (!has_room(error))
+				return false;
+			/* The run frees it. */
+			(void)item.release();
+			return true;
+		} else {
 			return false;
-		/* The run frees it. */
-		(void)item.release();
-		return true;
+		}
 	}
 	/*
 	 * Takes up to `max` entries, oldest first; returns how many. Does not wait. This owner is

@@ -49,6 +49,12 @@ void cmwq_task_name(const char *name);
  * false: the time was over.
  */
 bool cmwq_task_sleep_ns(uint64_t ns);
+/*
+ * Calls func(arg). false: it has ended the calling thread, by pthread_exit() or a cancellation; the
+ * thread goes on nevertheless, and is not cancelled again. With musl, and on other machines than
+ * x86-64 and 64-bit Arm, the thread ends.
+ */
+bool cmwq_task_call(void (*func)(void *arg), void *arg);
 
 #ifdef __cplusplus
 }

@@ -149,6 +149,13 @@ impl Failed for () {
     }
 }
 
+impl<T> Failed for Option<T> {
+    fn failed(wrong: Wrong) -> Self {
+        set_errno(wrong.errno());
+        None
+    }
+}
+
 impl<T> Failed for *mut T {
     fn failed(wrong: Wrong) -> Self {
         set_errno(wrong.errno());

@@ -8,7 +8,7 @@ use cmwq::{Error, Workqueue};
 use std::ffi::c_int;
 use std::mem::{align_of, size_of};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 // What cmwq.h says of its layout.

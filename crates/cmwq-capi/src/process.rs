@@ -75,10 +75,6 @@ fn print(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-unsafe extern "C-unwind" {
-    fn pthread_exit(value: *mut c_void) -> !;
-}
-
 /// See `cmwq_blocking` in cmwq.h. By hand: what ends the thread inside `func` has to go on behind the net under the function's body.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cmwq_blocking(
@@ -86,17 +82,17 @@ pub unsafe extern "C-unwind" fn cmwq_blocking(
     arg: *mut c_void,
 ) {
     static CALL: Call = Call::new("cmwq_blocking");
-    let ends = CALL.run(|call| match func {
+    let end = CALL.run(|call| match func {
         Some(func) => {
             // SAFETY: the header asks for a function that may be called with the argument.
             let returns = || cmwq::raw::call_c_anywhere(|| unsafe { func(arg) });
-            cmwq::blocking(returns).is_none()
+            cmwq::blocking(returns).err()
         }
         None => call.wrong(Wrong::NullArgument, "the function is NULL"),
     });
-    if ends {
-        // SAFETY: nothing here has a destructor, and the caller is C.
-        unsafe { pthread_exit(std::ptr::null_mut()) };
+    if let Some(end) = end {
+        // SAFETY: it is this thread's, nothing here has a destructor, and the caller is C.
+        unsafe { end.go_on() };
     }
 }
 

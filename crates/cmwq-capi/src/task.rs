@@ -321,6 +321,14 @@ abi! {
         last.store(0, Ordering::Relaxed);
     }
 
+    fn cmwq_task_call(call, func: Option<unsafe extern "C-unwind" fn(*mut c_void)>, arg: *mut c_void) -> bool {
+        match func {
+            // SAFETY: the header asks for a function that may be called with the argument.
+            Some(func) => cmwq::raw::call_c_anywhere(|| unsafe { func(arg) }).is_ok(),
+            None => call.wrong(Wrong::NullArgument, "the function is NULL"),
+        }
+    }
+
     fn cmwq_task_sleep_ns(_call, ns: u64) -> bool {
         // SAFETY: the thread has a reference of its own.
         let task = unsafe { current().as_ref() };

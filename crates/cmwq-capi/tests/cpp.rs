@@ -68,11 +68,23 @@ fn a_function_of_the_wrong_shape_is_one_clear_error() {
             "cmwq::blocking([](int) {});",
             "calls function(), without arguments",
         ),
+        (
+            "entries.execute(queue, [] { return std::string(\"x\"); }, 1);",
+            "an integer or nothing",
+        ),
+        (
+            "entries.execute(queue, [](int) { return 1; }, 1);",
+            "calls function(), without arguments",
+        ),
+        (
+            "if (entries.try_execute(queue, number, 1)) number++;",
+            "calls function(), without arguments",
+        ),
     ];
     for (number, (line, said)) in cases.iter().enumerate() {
         let source = folder.join(format!("{number}.cpp"));
         let program = format!(
-            "#include <cmwq.hpp>\nint main() {{ cmwq::workqueue queue(\"a\"); int number = 0; (void)number; {line} }}\n"
+            "#include <cmwq.hpp>\n#include <string>\nint main() {{ cmwq::workqueue queue(\"a\"); cmwq::completion_queue entries; int number = 0; (void)number; {line} }}\n"
         );
         std::fs::write(&source, program).unwrap();
         for compiler in compilers() {

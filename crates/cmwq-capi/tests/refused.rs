@@ -9,6 +9,7 @@
 mod common;
 
 use common::{STRICT, cc, crate_dir, has_or_says, includes, said};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
@@ -17,6 +18,7 @@ use std::process::{Command, Output, Stdio};
 const BEFORE: &str = "\
 #include <linux/atomic.h>
 #include <linux/device.h>
+#include <linux/fs.h>
 #include <linux/hashtable.h>
 #include <linux/interrupt.h>
 #include <linux/kobject.h>
@@ -24,14 +26,19 @@ const BEFORE: &str = "\
 #include <linux/kthread.h>
 #include <linux/list.h>
 #include <linux/llist.h>
+#include <linux/mempool.h>
 #include <linux/mutex.h>
+#include <linux/percpu_counter.h>
 #include <linux/rculist.h>
 #include <linux/rcupdate.h>
 #include <linux/rwsem.h>
 #include <linux/semaphore.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
+#include <linux/sprintf.h>
 #include <linux/timer.h>
+#include <linux/wait.h>
+#include <linux/wait_bit.h>
 #include <linux/workqueue.h>
 struct other {
 	int x;
@@ -60,7 +67,13 @@ extern struct mutex mutex;
 extern struct semaphore semaphore;
 extern struct rw_semaphore rwsem;
 extern spinlock_t spinlock;
+extern struct completion completion;
+extern struct percpu_counter counter;
+extern wait_queue_head_t waiting;
+extern unsigned long word;
+extern va_list args;
 extern int number;
+int thread_fn(void *data);
 void work_fn(struct work_struct *work);
 void timer_fn(struct timer_list *timer);
 void test(void);
@@ -241,6 +254,55 @@ const ANSWERS: &[&str] = &[
     "down_timeout(&semaphore, 1)",
     "down_read_trylock(&rwsem)",
     "kstrtoint(\"1\", 10, &number)",
+    "kasprintf(GFP_KERNEL, \"x\")",
+    "kvasprintf(GFP_KERNEL, \"x\", args)",
+    "kobject_get_path((struct kobject *)NULL, GFP_KERNEL)",
+    "filp_open(\"x\", 0, 0)",
+    "percpu_counter_init(&counter, 0, GFP_KERNEL)",
+    "mempool_create_kmalloc_pool(1, 1)",
+    "kthread_create(thread_fn, NULL, \"x\")",
+    "kthread_create_on_node(thread_fn, NULL, 0, \"x\")",
+    "kthread_create_on_cpu(thread_fn, NULL, 0, \"x/%u\")",
+    "kthread_run(thread_fn, NULL, \"x\")",
+    "kthread_run_on_cpu(thread_fn, NULL, 0, \"x/%u\")",
+    "kthread_create_worker(0, \"x\")",
+    "kthread_create_worker_on_node(0, 0, \"x\")",
+    "kthread_create_worker_on_cpu(0, 0, \"x/%u\")",
+    "kthread_run_worker(0, \"x\")",
+    "kthread_run_worker_on_cpu(0, 0, \"x/%u\")",
+    "wait_for_completion_timeout(&completion, 1)",
+    "wait_for_completion_io_timeout(&completion, 1)",
+    "wait_for_completion_interruptible_timeout(&completion, 1)",
+    "wait_for_completion_killable_timeout(&completion, 1)",
+    "wait_event_timeout(waiting, number, 1)",
+    "wait_event_interruptible_timeout(waiting, number, 1)",
+    "wait_event_killable_timeout(waiting, number, 1)",
+    "wait_event_idle_timeout(waiting, number, 1)",
+    "wait_event_freezable_timeout(waiting, number, 1)",
+    "wait_event_lock_irq_timeout(waiting, number, spinlock, 1)",
+    "wait_event_interruptible_lock_irq_timeout(waiting, number, spinlock, 1)",
+    "wait_on_bit_timeout(&word, 0, TASK_UNINTERRUPTIBLE, 1)",
+    "wait_var_event_timeout(&number, number, 1)",
+];
+
+/// What a function that allocates, makes something or waits with a deadline has in its name.
+const FAILING: [&str; 6] = [
+    "alloc", "create", "memdup", "strdup", "asprintf", "_timeout",
+];
+
+/// Functions with such names whose answer a program may ignore, and why.
+const IGNORED: &[(&str, &str)] = &[
+    (
+        "schedule_timeout",
+        "a sleep, after which a program looks at its own condition",
+    ),
+    ("schedule_timeout_uninterruptible", "the same"),
+    ("schedule_timeout_interruptible", "the same"),
+    ("debugfs_create_dir", "programs are told to ignore it"),
+    ("debugfs_create_file", "the same"),
+    ("device_create_file", "without the file the device works"),
+    ("cmwq_sysfs_create", "within the headers"),
+    ("cmwq_valloc_workqueue", "the same"),
 ];
 
 /// A compiler, the language, the standard.
@@ -341,6 +403,30 @@ fn answers_are_not_ignored() {
             is_refused(&compiler, &strict(), format!("{call};"));
         }
     }
+}
+
+/// A developer who adds such a function to the headers also decides whether its answer may be ignored.
+#[test]
+fn each_function_that_may_fail_so_is_marked() {
+    let linux = crate_dir().join("include/linux");
+    let names = std::fs::read_dir(linux).unwrap();
+    let mut unmarked = BTreeSet::new();
+    for path in names.map(|entry| entry.unwrap().path()) {
+        if path.extension().is_none_or(|extension| extension != "h") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        for line in text.lines().filter(|line| line.starts_with("static ")) {
+            let before = line.split('(').next().unwrap();
+            let name = before.rsplit([' ', '*']).next().unwrap();
+            let fails = FAILING.iter().any(|part| name.contains(part));
+            if fails && !before.contains("CMWQ_MUST_CHECK") && !before.contains(" void ") {
+                unmarked.insert(name.to_owned());
+            }
+        }
+    }
+    let ignored = IGNORED.iter().map(|(name, _)| (*name).to_owned());
+    assert_eq!(unmarked, ignored.collect());
 }
 
 /// In C++ the result is as const as the pointer, as in C.

@@ -47,7 +47,7 @@ pub use crate::pool::{
 #[cfg(not(cmwq_loom))]
 #[doc(hidden)]
 pub use crate::sys::forced_unwind::{
-    call as call_c, call_anywhere as call_c_anywhere, call_item_code, end_item,
+    ThreadEnd, call as call_c, call_anywhere as call_c_anywhere, call_item_code, end_item,
 };
 pub use crate::sys::signals::reset_signal_mask;
 pub use crate::workqueue::{

@@ -141,7 +141,7 @@ static int cmwq_snprintf(char *text, size_t size, const char *format, ...)
 
 /* In memory from malloc(); NULL: there is none. */
 CMWQ_FORMATS(1, 0)
-static char *cmwq_vasprintf(const char *format, va_list args)
+static CMWQ_MUST_CHECK char *cmwq_vasprintf(const char *format, va_list args)
 {
 	va_list again;
 	int length;

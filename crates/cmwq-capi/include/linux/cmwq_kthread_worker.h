@@ -82,6 +82,11 @@ static inline bool cmwq_kthread_work_is_idle(const struct kthread_work *work)
 	return list_empty(&work->node) && !work->canceling;
 }
 
+static inline void cmwq_kthread_run_work(void *work)
+{
+	((struct kthread_work *)work)->func((struct kthread_work *)work);
+}
+
 /* What the thread runs: kthread_run(kthread_worker_fn, &worker, "name"). It ends when it is told to stop and nothing is queued. */
 static inline int kthread_worker_fn(void *arg)
 {
@@ -110,8 +115,8 @@ static inline int kthread_worker_fn(void *arg)
 		pthread_mutex_unlock(&worker->lock);
 		if (work) {
 			__set_current_state(TASK_RUNNING);
-			/* It may free the work. */
-			work->func(work);
+			/* It may free the work. If it ends the thread (pthread_exit, a cancellation), the work ends, and the next one is run. */
+			cmwq_task_call(cmwq_kthread_run_work, work);
 		} else if (stops) {
 			__set_current_state(TASK_RUNNING);
 			return 0;
@@ -309,19 +314,19 @@ static inline bool kthread_cancel_delayed_work_sync(struct kthread_delayed_work 
 /* ---- workers with a thread of their own ---- */
 
 /* One that waits for its first wake-up; ERR_PTR() on failure. */
-#define kthread_create_worker_on_node(flags, node, ...)                                                            \
-	__extension__({                                                                                           \
-		struct kthread_worker *cmwq_worker_ = cmwq_kthread_alloc_worker(flags);                           \
+#define kthread_create_worker_on_node(flags, node, ...)                                                                      \
+	cmwq_kthread_created(__extension__({                                                                                 \
+		struct kthread_worker *cmwq_worker_ = cmwq_kthread_alloc_worker(flags);                                      \
 		cmwq_worker_ ? cmwq_kthread_with(cmwq_worker_, kthread_create(kthread_worker_fn, cmwq_worker_, __VA_ARGS__)) \
-			     : (struct kthread_worker *)ERR_PTR(-ENOMEM);                                         \
-	})
+			     : (struct kthread_worker *)ERR_PTR(-ENOMEM);                                                    \
+	}))
 #define kthread_create_worker(flags, ...) kthread_create_worker_on_node((flags), -1, __VA_ARGS__)
 /* The CPU is the argument of the name's format. */
 #define kthread_create_worker_on_cpu(cpu, flags, name) cmwq_kthread_bound(kthread_create_worker((flags), (name), (cpu)), (cpu))
 #define kthread_run_worker(flags, ...) cmwq_kthread_started(kthread_create_worker((flags), __VA_ARGS__))
 #define kthread_run_worker_on_cpu(cpu, flags, name) cmwq_kthread_started(kthread_create_worker_on_cpu((cpu), (flags), (name)))
 
-static inline struct kthread_worker *cmwq_kthread_alloc_worker(unsigned int flags)
+static inline CMWQ_MUST_CHECK struct kthread_worker *cmwq_kthread_alloc_worker(unsigned int flags)
 {
 	struct kthread_worker *worker = (struct kthread_worker *)malloc(sizeof(*worker));
 
@@ -332,7 +337,13 @@ static inline struct kthread_worker *cmwq_kthread_alloc_worker(unsigned int flag
 	return worker;
 }
 
-static inline struct kthread_worker *cmwq_kthread_with(struct kthread_worker *worker, struct task_struct *task)
+/* The caller must look at it. */
+static inline CMWQ_MUST_CHECK struct kthread_worker *cmwq_kthread_created(struct kthread_worker *worker)
+{
+	return worker;
+}
+
+static inline CMWQ_MUST_CHECK struct kthread_worker *cmwq_kthread_with(struct kthread_worker *worker, struct task_struct *task)
 {
 	if (IS_ERR(task)) {
 		free(worker);
@@ -342,14 +353,14 @@ static inline struct kthread_worker *cmwq_kthread_with(struct kthread_worker *wo
 	return worker;
 }
 
-static inline struct kthread_worker *cmwq_kthread_bound(struct kthread_worker *worker, unsigned int cpu)
+static inline CMWQ_MUST_CHECK struct kthread_worker *cmwq_kthread_bound(struct kthread_worker *worker, unsigned int cpu)
 {
 	if (!IS_ERR(worker))
 		kthread_bind(worker->task, cpu);
 	return worker;
 }
 
-static inline struct kthread_worker *cmwq_kthread_started(struct kthread_worker *worker)
+static inline CMWQ_MUST_CHECK struct kthread_worker *cmwq_kthread_started(struct kthread_worker *worker)
 {
 	if (!IS_ERR(worker))
 		wake_up_process(worker->task);

@@ -87,7 +87,7 @@ static inline int wait_for_completion_killable(struct completion *x)
 }
 
 /* 0: not done in time. Otherwise how many jiffies were left, at least 1. */
-static inline unsigned long wait_for_completion_timeout(struct completion *x, unsigned long timeout)
+static inline CMWQ_MUST_CHECK unsigned long wait_for_completion_timeout(struct completion *x, unsigned long timeout)
 {
 	uint64_t start = cmwq_now_ns(), used;
 
@@ -101,7 +101,7 @@ static inline unsigned long wait_for_completion_timeout(struct completion *x, un
 	return used < timeout ? (unsigned long)(timeout - used) : 1;
 }
 
-static inline unsigned long wait_for_completion_io_timeout(struct completion *x, unsigned long timeout)
+static inline CMWQ_MUST_CHECK unsigned long wait_for_completion_io_timeout(struct completion *x, unsigned long timeout)
 {
 	return wait_for_completion_timeout(x, timeout);
 }
@@ -113,12 +113,12 @@ static inline int wait_for_completion_state(struct completion *x, unsigned int s
 	return 0;
 }
 
-static inline long wait_for_completion_interruptible_timeout(struct completion *x, unsigned long timeout)
+static inline CMWQ_MUST_CHECK long wait_for_completion_interruptible_timeout(struct completion *x, unsigned long timeout)
 {
 	return (long)wait_for_completion_timeout(x, timeout);
 }
 
-static inline long wait_for_completion_killable_timeout(struct completion *x, unsigned long timeout)
+static inline CMWQ_MUST_CHECK long wait_for_completion_killable_timeout(struct completion *x, unsigned long timeout)
 {
 	return (long)wait_for_completion_timeout(x, timeout);
 }

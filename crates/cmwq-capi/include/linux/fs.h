@@ -82,7 +82,7 @@ static inline long cmwq_file_of_attribute(struct file *file, const char *path, i
 #endif
 }
 
-static inline struct file *filp_open(const char *path, int flags, int mode)
+static inline CMWQ_MUST_CHECK struct file *filp_open(const char *path, int flags, int mode)
 {
 	struct file *file = (struct file *)calloc(1, sizeof(*file));
 	long failed;

@@ -259,7 +259,7 @@ static inline void kobject_del(struct kobject *kobj)
 }
 
 /* Where it is, below /sys, in memory for kfree(). */
-static inline char *kobject_get_path(const struct kobject *kobj, unsigned int flags)
+static inline CMWQ_MUST_CHECK char *kobject_get_path(const struct kobject *kobj, unsigned int flags)
 {
 	const struct kobject *at;
 	size_t length = 0;

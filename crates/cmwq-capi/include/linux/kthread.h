@@ -82,6 +82,12 @@ static inline void kthread_parkme(void)
 	pthread_mutex_unlock(&thread->lock);
 }
 
+/* Also if the thread's function ends it, by pthread_exit() for example. */
+static inline void cmwq_kthread_ends(void *thread)
+{
+	complete_all(&((struct cmwq_kthread *)thread)->exited);
+}
+
 static inline void *cmwq_kthread_main(void *arg)
 {
 	struct cmwq_kthread *thread = (struct cmwq_kthread *)arg;
@@ -97,14 +103,18 @@ static inline void *cmwq_kthread_main(void *arg)
 		cmwq_task_bind((struct cmwq_task *)(void *)thread->task, thread->cpu);
 	/* It may have been told to park before its function is called. */
 	kthread_parkme();
-	thread->result = kthread_should_stop() ? -EINTR : thread->func(thread->data);
-	complete_all(&thread->exited);
+	pthread_cleanup_push(cmwq_kthread_ends, thread);
+	if (kthread_should_stop())
+		thread->result = -EINTR;
+	else
+		thread->result = thread->func(thread->data);
+	pthread_cleanup_pop(1);
 	return NULL;
 }
 
 /* A thread that waits for its first wake-up. ERR_PTR(-EAGAIN): it cannot be created. */
 __attribute__((__format__(__printf__, 3, 4), __unused__))
-static struct task_struct *kthread_create(int (*func)(void *data), void *data, const char *name, ...)
+static CMWQ_MUST_CHECK struct task_struct *kthread_create(int (*func)(void *data), void *data, const char *name, ...)
 {
 	struct cmwq_kthread *thread = (struct cmwq_kthread *)calloc(1, sizeof(*thread));
 	pthread_t id;
@@ -140,14 +150,14 @@ static inline void kthread_bind(struct task_struct *task, unsigned int cpu)
 	cmwq_kthread_of(task)->cpu = (int)cpu;
 }
 
-static inline struct task_struct *cmwq_kthread_on_cpu(struct task_struct *task, unsigned int cpu)
+static inline CMWQ_MUST_CHECK struct task_struct *cmwq_kthread_on_cpu(struct task_struct *task, unsigned int cpu)
 {
 	if (!IS_ERR(task))
 		kthread_bind(task, cpu);
 	return task;
 }
 
-static inline struct task_struct *cmwq_kthread_start(struct task_struct *task)
+static inline CMWQ_MUST_CHECK struct task_struct *cmwq_kthread_start(struct task_struct *task)
 {
 	if (!IS_ERR(task))
 		wake_up_process(task);
@@ -185,7 +195,10 @@ static inline int kthread_park(struct task_struct *task)
 	return 0;
 }
 
-/* Asks it to end, waits until it has, and returns what its function returned. -EINTR: that was never called. */
+/*
+ * Asks it to end, waits until it has, and returns what its function returned. -EINTR: that was never called. 0: it has ended the thread by
+ * pthread_exit() or a cancellation.
+ */
 static inline int kthread_stop(struct task_struct *task)
 {
 	struct cmwq_kthread *thread = cmwq_kthread_of(task);
@@ -223,13 +236,12 @@ static inline int (*kthread_func(struct task_struct *task))(void *data)
 	return cmwq_kthread_of(task)->func;
 }
 
-/* The calling thread ends; kthread_stop() returns `result`. */
+/* The calling thread ends; kthread_stop() returns `result`. In the function of a kthread_work only that ends. */
 __attribute__((__noreturn__)) static inline void kthread_exit(long result)
 {
 	struct cmwq_kthread *thread = cmwq_kthread_of(current);
 
 	thread->result = (int)result;
-	complete_all(&thread->exited);
 	pthread_exit(NULL);
 }
 

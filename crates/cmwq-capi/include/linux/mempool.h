@@ -109,11 +109,9 @@ static inline CMWQ_MUST_CHECK void *mempool_alloc(mempool_t *pool, gfp_t flags)
 
 	if (!element)
 		element = cmwq_mempool_reserved(pool);
-	while (!element && gfpflags_allow_blocking(flags)) {
-		(void)wait_event_timeout(pool->wait, (element = cmwq_mempool_reserved(pool)) != NULL, 5 * HZ);
-		if (!element)
+	while (!element && gfpflags_allow_blocking(flags))
+		if (!wait_event_timeout(pool->wait, (element = cmwq_mempool_reserved(pool)) != NULL, 5 * HZ))
 			element = pool->alloc(flags, pool->pool_data);
-	}
 	return element;
 }
 
@@ -134,7 +132,7 @@ static inline void mempool_free(void *element, mempool_t *pool)
 }
 
 /* `pool_data` is a struct kmem_cache, or a size as a pointer. */
-static inline void *mempool_alloc_slab(gfp_t flags, void *pool_data)
+static inline CMWQ_MUST_CHECK void *mempool_alloc_slab(gfp_t flags, void *pool_data)
 {
 	return kmem_cache_alloc((struct kmem_cache *)pool_data, flags);
 }
@@ -144,7 +142,7 @@ static inline void mempool_free_slab(void *element, void *pool_data)
 	kmem_cache_free((struct kmem_cache *)pool_data, element);
 }
 
-static inline void *mempool_kmalloc(gfp_t flags, void *pool_data)
+static inline CMWQ_MUST_CHECK void *mempool_kmalloc(gfp_t flags, void *pool_data)
 {
 	return kmalloc((size_t)(uintptr_t)pool_data, flags);
 }

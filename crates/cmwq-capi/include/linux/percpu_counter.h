@@ -21,7 +21,7 @@ struct percpu_counter {
 	int64_t count;
 };
 
-static inline int percpu_counter_init(struct percpu_counter *counter, int64_t amount, gfp_t gfp)
+static inline CMWQ_MUST_CHECK int percpu_counter_init(struct percpu_counter *counter, int64_t amount, gfp_t gfp)
 {
 	(void)gfp;
 	__atomic_store_n(&counter->count, amount, __ATOMIC_RELAXED);

@@ -50,7 +50,7 @@ static int scnprintf(char *text, size_t size, const char *format, ...)
 
 /* Memory for kfree(). */
 CMWQ_FORMATS(2, 3)
-static char *kasprintf(unsigned int flags, const char *format, ...)
+static CMWQ_MUST_CHECK char *kasprintf(unsigned int flags, const char *format, ...)
 {
 	va_list args;
 	char *text;

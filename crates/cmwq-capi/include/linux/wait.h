@@ -233,15 +233,21 @@ static inline void __wake_up(struct wait_queue_head *wq, unsigned int mode, int 
 #define wait_event_idle(wq, condition) wait_event(wq, condition)
 #define wait_event_freezable_timeout(wq, condition, timeout) wait_event_interruptible_timeout(wq, condition, timeout)
 
+/* For macros that wait with a deadline: the caller must look at what is left of the time. */
+static inline CMWQ_MUST_CHECK long cmwq_time_left(long left)
+{
+	return left;
+}
+
 /* 0: it is not so, and the time is over. Otherwise how many jiffies were left, at least 1. */
 #define cmwq_wait_event_timeout(wq, condition, timeout, state)                                        \
-	__extension__({                                                                               \
+	cmwq_time_left(__extension__({                                                                \
 		long cmwq_left = (long)(timeout);                                                     \
 		int cmwq_true = 0;                                                                    \
 		cmwq_wait_event(wq, (cmwq_true = !!(condition)) || !cmwq_left, prepare_to_wait, state, \
 				cmwq_left = schedule_timeout(cmwq_left));                             \
 		cmwq_true && !cmwq_left ? 1 : cmwq_true ? cmwq_left : 0;                              \
-	})
+	}))
 #define wait_event_timeout(wq, condition, timeout) cmwq_wait_event_timeout(wq, condition, timeout, TASK_UNINTERRUPTIBLE)
 #define wait_event_interruptible_timeout(wq, condition, timeout) cmwq_wait_event_timeout(wq, condition, timeout, TASK_INTERRUPTIBLE)
 #define wait_event_killable_timeout(wq, condition, timeout) wait_event_timeout(wq, condition, timeout)
@@ -316,14 +322,14 @@ static inline long wait_woken(struct wait_queue_entry *entry, unsigned int mode,
 #define wait_event_idle_exclusive(wq, condition) ((void)wait_event_killable_exclusive(wq, condition))
 #define wait_event_state(wq, condition, state) wait_event_killable(wq, condition)
 #define wait_event_lock_irq_timeout(wq, condition, lock, timeout)                                                       \
-	__extension__({                                                                                                 \
+	cmwq_time_left(__extension__({                                                                                  \
 		long cmwq_left = (long)(timeout);                                                                       \
 		int cmwq_true = !!(condition);                                                                          \
 		if (!cmwq_true)                                                                                         \
 			cmwq_wait_event(wq, (cmwq_true = !!(condition)) || !cmwq_left, prepare_to_wait, TASK_UNINTERRUPTIBLE, \
 					spin_unlock_irq(&(lock)); cmwq_left = schedule_timeout(cmwq_left); spin_lock_irq(&(lock))); \
 		cmwq_true && !cmwq_left ? 1 : cmwq_true ? cmwq_left : 0;                                                \
-	})
+	}))
 
 #define wait_event_lock_irq_cmd(wq, condition, lock, cmd)                                                          \
 	do {                                                                                                       \

@@ -124,7 +124,7 @@ static inline int wait_on_bit(unsigned long *word, int bit, unsigned int mode)
 #define wait_on_bit_io(word, bit, mode) wait_on_bit((word), (bit), (mode))
 
 /* -EAGAIN: it was set for so many jiffies. */
-static inline int wait_on_bit_timeout(unsigned long *word, int bit, unsigned int mode, unsigned long timeout)
+static inline CMWQ_MUST_CHECK int wait_on_bit_timeout(unsigned long *word, int bit, unsigned int mode, unsigned long timeout)
 {
 	bool clear = !test_bit_acquire(bit, word);
 	long left = (long)timeout;
@@ -165,14 +165,14 @@ static inline void wake_up_var(void *var)
 #define wait_var_event_interruptible(var, condition) wait_var_event_killable((var), (condition))
 /* What is left of the time, at least 1; 0: it was over and the condition did not hold. */
 #define wait_var_event_timeout(var, condition, timeout)                                                              \
-	__extension__({                                                                                              \
+	cmwq_time_left(__extension__({                                                                               \
 		long cmwq_left = (long)(timeout);                                                                    \
 		bool cmwq_holds = (condition);                                                                       \
 		if (!cmwq_holds)                                                                                     \
 			cmwq_bit_wait((var), CMWQ_NO_BIT, (cmwq_holds = (condition)) || !cmwq_left,                  \
 				      cmwq_left = schedule_timeout(cmwq_left));                                      \
 		cmwq_holds ? (cmwq_left ? cmwq_left : 1) : 0;                                                        \
-	})
+	}))
 
 /* Clears the bit and wakes those that wait for it; true: it was set. */
 static inline bool test_and_clear_wake_up_bit(int bit, unsigned long *word)

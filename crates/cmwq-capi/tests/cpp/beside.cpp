@@ -120,6 +120,10 @@ void completion_queues(cmwq::workqueue &queue)
     cmwq::completion_queue other = results.clone();
     results.execute(queue, [] {}, 5);
     CHECK(other.wait(entries, 4) == 1 && entries[0].token == 5 && entries[0].result == 0);
+    // What is as good as an integer.
+    enum class colour { red = 3 };
+    results.execute(queue, [calls = 0]() mutable { return ++calls == 1 ? colour::red : colour(); }, 6);
+    CHECK(other.wait(entries, 4) == 1 && entries[0].token == 6 && entries[0].result == 3);
     cmwq::completion_queue moved(std::move(other));
     CHECK(!other && moved && moved.native_handle() != nullptr);
     cmwq::completion_queue plain;

@@ -42,6 +42,8 @@ works = [Work(func=again) for _ in range(16)]
 for kept in [again, *works]:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 if len(sys.argv) > 2:
+    # Called in the opposite order: the workqueue goes when no item queues itself again.
+    atexit.register(lib.cmwq_destroy_workqueue, wq)
     for work in works:
         atexit.register(lib.cmwq_disable_work_sync, ctypes.addressof(work))
 for work in works:

@@ -14,7 +14,7 @@
 
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::panic::resume_unwind;
 
@@ -63,8 +63,8 @@ fn ended() -> Box<dyn Any + Send> {
     Box::new("the item has ended its thread")
 }
 
-/// Aborts if the calling thread belongs to the program. The library must not end such a thread; nor
-/// can the unwinding go on, since frames of Rust are in between.
+/// Aborts if an item has ended a thread of the program. The library must not end such a thread; nor can the unwinding go on, since frames of Rust are in
+/// between.
 fn must_be_own() {
     if !OWN.get() {
         eprintln!(
@@ -76,23 +76,74 @@ fn must_be_own() {
 
 /// Calls C code of the program other than an item's function: `None` if it has ended its thread, which goes on nevertheless. The closure only
 /// makes the call: it is unwound as C would be.
+///
+/// A thread of the program is not cancelled meanwhile, but afterwards: who cancels it may wait for its end.
 pub fn call<T: Copy>(code: impl FnOnce() -> T + Copy) -> Option<T> {
-    let result = call_anywhere(code);
-    if result.is_none() {
-        must_be_own();
-    }
-    result
+    let _uncancelled = (!OWN.get()).then(Uncancelled::begin);
+    call_anywhere(code).ok()
 }
 
-/// As [`call`], also on threads of the program: with `None` the caller has to end the thread in turn.
-pub fn call_anywhere<T: Copy>(code: impl FnOnce() -> T + Copy) -> Option<T> {
+/// As [`call`], and cancellations have their effect: the caller goes on, or ends the thread by [`ThreadEnd::go_on`].
+pub fn call_anywhere<T: Copy>(code: impl FnOnce() -> T + Copy) -> Result<T, ThreadEnd> {
     let handlers = Handlers::new();
     handlers.save();
-    let result = enter_with(code);
-    if result.is_none() {
+    enter_with(code).ok_or_else(|| {
         handlers.restore();
+        ThreadEnd(())
+    })
+}
+
+/// The end of the calling thread, which was stopped.
+pub struct ThreadEnd(());
+
+impl ThreadEnd {
+    /// Goes on with it. The thread's value is still that which it was ended with: the argument of `pthread_exit()`, or `PTHREAD_CANCELED`.
+    ///
+    /// # Safety
+    /// The thread is the one that was to be ended, and between the caller and the code that has called it no frame has a destructor of Rust.
+    pub unsafe fn go_on(self) -> ! {
+        #[cfg(target_env = "gnu")]
+        {
+            let handlers = Handlers::new();
+            handlers.save();
+            // SAFETY: this is what pthread_cleanup_push() of <pthread.h> expands to for the end of a handler. It reads which handler comes next, which was
+            // noted just now. The thread has its value since it was ended first, so there is nothing to be given again.
+            unsafe { __pthread_unwind_next(handlers.0.get().cast()) }
+        }
+        // SAFETY: by the caller's promise. Not reached: no end is stopped there.
+        #[cfg(not(target_env = "gnu"))]
+        unsafe {
+            pthread_exit(std::ptr::null_mut())
+        }
     }
-    result
+}
+
+/// While there is one, a cancellation of the calling thread waits.
+struct Uncancelled {
+    before: c_int,
+}
+
+impl Uncancelled {
+    fn begin() -> Self {
+        /// `PTHREAD_CANCEL_DISABLE`, in glibc and musl.
+        const DISABLE: c_int = 1;
+        let mut before = 0;
+        // SAFETY: `before` may be written.
+        unsafe { pthread_setcancelstate(DISABLE, &mut before) };
+        Uncancelled { before }
+    }
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        // SAFETY: what it was before. Nothing is cancelled here, unless the thread may be cancelled at any moment, which it must not be in a call of
+        // the library.
+        unsafe { pthread_setcancelstate(self.before, std::ptr::null_mut()) };
+    }
+}
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
 /// Calls C code of the program that is an item's function: if it has ended its thread, the item ends here, and then the thread.
@@ -168,6 +219,16 @@ impl Handlers {
 unsafe extern "C" {
     fn __pthread_register_cancel(buffer: *mut c_void);
     fn __pthread_unregister_cancel(buffer: *mut c_void);
+}
+
+#[cfg(target_env = "gnu")]
+unsafe extern "C-unwind" {
+    fn __pthread_unwind_next(buffer: *mut c_void) -> !;
+}
+
+#[cfg(not(target_env = "gnu"))]
+unsafe extern "C-unwind" {
+    fn pthread_exit(value: *mut c_void) -> !;
 }
 
 /// Ends the item that the calling thread runs, and then the thread: for code of an item that was called with [`call`].

@@ -164,6 +164,53 @@ static void flushed_in_its_place(void)
 	CHECK(jobs[2].nr_runs == 1);
 }
 
+static void exits(struct kthread_work *work)
+{
+	run(work);
+	pthread_exit(NULL);
+}
+
+static void exits_as_kthread(struct kthread_work *work)
+{
+	run(work);
+	kthread_exit(3);
+}
+
+static void is_ended(struct kthread_work *work)
+{
+	run(work);
+	pthread_cancel(pthread_self());
+	pthread_testcancel();
+}
+
+/* Work that ends its thread ends itself only: it counts as run, and what is behind it runs on the same thread. */
+static void work_ends_its_thread(void)
+{
+	kthread_work_func_t funcs[] = {is_ended, exits, exits_as_kthread, run};
+	struct kthread_worker *worker = kthread_run_worker(0, "exits");
+	int i, round;
+
+	CHECK(!IS_ERR(worker));
+	runner = worker->task;
+	for (i = 0; i < ITEMS; i++) {
+		kthread_init_work(&jobs[i].work, funcs[i % 4]);
+		jobs[i].nr_runs = 0;
+	}
+	for (round = 1; round <= 3; round++) {
+		for (i = 0; i < ITEMS; i++)
+			CHECK(kthread_queue_work(worker, &jobs[i].work));
+		kthread_flush_work(&jobs[ITEMS - 3].work);
+		CHECK(jobs[ITEMS - 3].nr_runs == round);
+		kthread_flush_worker(worker);
+		for (i = 0; i < ITEMS; i++)
+			CHECK(jobs[i].nr_runs == round);
+	}
+	CHECK(kthread_queue_work(worker, &jobs[1].work));
+	kthread_destroy_worker(worker);
+	CHECK(jobs[1].nr_runs == 4);
+	runner = NULL;
+}
+
 struct late {
 	struct kthread_delayed_work dwork;
 	struct completion done;
@@ -279,6 +326,7 @@ int main(void)
 	not_for_oneself();
 	pending_and_cancelled();
 	flushed_in_its_place();
+	work_ends_its_thread();
 	on_one_cpu();
 	delayed();
 	return 0;

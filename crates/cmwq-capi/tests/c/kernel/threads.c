@@ -256,11 +256,39 @@ static void ending_threads(void)
 	}
 }
 
+static int leaves(void *data)
+{
+	int way = *(int *)data;
+
+	if (way == 0)
+		pthread_exit(NULL);
+	if (way == 1) {
+		pthread_cancel(pthread_self());
+		pthread_testcancel();
+	}
+	kthread_exit(5);
+}
+
+/* However a thread ends, it can be stopped afterwards. */
+static void threads_that_leave(void)
+{
+	struct task_struct *tasks[3];
+	int ways[3] = {0, 1, 2}, i;
+
+	for (i = 0; i < 3; i++) {
+		tasks[i] = kthread_run(leaves, &ways[i], "leaves");
+		/* It has ended when it is stopped, or else it is told to stop before its function is called. */
+		wait_for_completion(&cmwq_kthread_of(tasks[i])->exited);
+	}
+	CHECK(kthread_stop(tasks[0]) == 0 && kthread_stop(tasks[1]) == 0 && kthread_stop(tasks[2]) == 5);
+}
+
 int main(void)
 {
 	ending_threads();
 	wait_queues();
 	kernel_threads();
+	threads_that_leave();
 	woken_early();
 	reader_writer();
 	caches();

@@ -234,6 +234,109 @@ static int queued_again(void)
 	return wrong;
 }
 
+#define VALUE ((void *)7)
+
+static void leave_with_a_value(void *arg)
+{
+	(void)arg;
+	pthread_exit(VALUE);
+}
+
+static void cancel_oneself(void *arg)
+{
+	(void)arg;
+	pthread_cancel(pthread_self());
+	pthread_testcancel();
+}
+
+static void *blocks(void *func)
+{
+	pthread_cleanup_push(clean, NULL);
+	cmwq_blocking(*(void (**)(void *))func, NULL);
+	pthread_cleanup_pop(0);
+	return NULL;
+}
+
+/* Its value when it has ended. */
+static void *value_of(void *(*func)(void *), void *arg)
+{
+	pthread_t thread;
+	void *value = NULL;
+
+	if (pthread_create(&thread, NULL, func, arg) || pthread_join(thread, &value))
+		return NULL;
+	return value;
+}
+
+/* What ends a thread of the program inside cmwq_blocking() ends it with its value. */
+static int blocking_threads(void)
+{
+	void (*exit)(void *) = leave_with_a_value, (*cancel)(void *) = cancel_oneself;
+	int wrong = 0;
+
+	cleaned = 0;
+	wrong |= check("value of an exit", value_of(blocks, &exit) == VALUE, 1);
+	wrong |= check("value of a cancellation", value_of(blocks, &cancel) == PTHREAD_CANCELED, 1);
+	wrong |= check("cleanup handlers of threads", cleaned, 2);
+	return wrong;
+}
+
+static atomic_int warned;
+
+static void exits_when_warned(const char *text, void *arg)
+{
+	(void)text;
+	warned++;
+	leave(arg);
+}
+
+static void is_cancelled_when_warned(const char *text, void *arg)
+{
+	(void)text;
+	warned++;
+	cancel_oneself(arg);
+}
+
+static void *goes_on(void *arg)
+{
+	if (cmwq_queue_work(arg, NULL))
+		return NULL;
+	/* The thread can still be ended by what is no handler. */
+	pthread_cleanup_push(clean, NULL);
+	leave_with_a_value(arg);
+	pthread_cleanup_pop(0);
+	return NULL;
+}
+
+static void *is_cancelled_later(void *arg)
+{
+	if (cmwq_cancel_work(arg))
+		return VALUE;
+	pthread_cleanup_push(clean, NULL);
+	pthread_testcancel();
+	pthread_cleanup_pop(0);
+	return VALUE;
+}
+
+/* A handler of warnings ends only its own call, on threads of the program as well; a cancellation comes after the call. */
+static int handlers_of_warnings(void)
+{
+	int wrong = 0;
+
+	cleaned = 0;
+	cmwq_set_warning_handler(exits_when_warned, NULL);
+	wrong |= check("a thread goes on", value_of(goes_on, NULL) == VALUE, 1);
+	wrong |= check("handler and thread are cleaned up", cleaned, 2);
+	/* The thread of main() as well. */
+	wrong |= check("nothing to flush", cmwq_flush_work(NULL), 0);
+	cmwq_set_warning_handler(is_cancelled_when_warned, NULL);
+	wrong |= check("a cancellation waits", value_of(is_cancelled_later, NULL) == PTHREAD_CANCELED, 1);
+	wrong |= check("cleanup handlers", cleaned, 4);
+	wrong |= check("warnings", warned, 3);
+	cmwq_set_warning_handler(NULL, NULL);
+	return wrong;
+}
+
 int main(void)
 {
 	unsigned int flags[] = {CMWQ_WQ_UNBOUND, CMWQ_WQ_PERCPU, CMWQ_WQ_BH, CMWQ_WQ_UNBOUND | CMWQ_WQ_MEM_RECLAIM};
@@ -255,6 +358,10 @@ int main(void)
 		return 6;
 	if (queued_again())
 		return 7;
+	if (blocking_threads())
+		return 8;
+	if (handlers_of_warnings())
+		return 9;
 	destroyed = 0;
 	if (cmwq_cq_execute(cq, wq, exits_for_queue, NULL, 7) || cmwq_cq_wait(cq, &entry, 1) != 1)
 		return 3;
