@@ -73,8 +73,8 @@ pub(super) const PIECES: &[Piece] = &[
         "the closures of a batch that are queued one by one are queued in reverse",
         &[edit(
             "workqueue/batch.rs",
-            "        for func in chunk {\n            let accepted_before",
-            "        if MUTANT {\n            chunk.reverse();\n        }\n        for func in chunk {\n            let accepted_before",
+            "        let mut chunk = chunk.into_iter();\n        while",
+            "        if MUTANT {\n            chunk.reverse();\n        }\n        let mut chunk = chunk.into_iter();\n        while",
         )],
     ),
     under(
