@@ -336,23 +336,6 @@ mod tests {
         }
     }
 
-    /// Unless it has to wait for a CPU.
-    #[test]
-    fn no_thief_is_called_for_the_item_that_a_worker_comes_for() {
-        for (running, waiting, called) in [(1, 1, false), (1, 2, true), (2, 1, true)] {
-            let group = Group::new();
-            let pool = stubs::saturated(&group, 7, &[0, 1], waiting);
-            let neighbour = stubs::pool_on(&group, 8, &[2, 3]);
-            let mut guard = pool.lock();
-            guard.pace.note(1_000_000);
-            guard.counts.set_running(running);
-            guard.counts.set_searching(1);
-            drop(guard);
-            let called_now = neighbour.lock().creating;
-            assert_eq!(called_now, called, "{running} run, {waiting} wait");
-        }
-    }
-
     #[test]
     fn where_many_guests_run_what_waits_no_more_are_called() {
         for (guests, called) in [(0, true), (2, true), (3, false)] {

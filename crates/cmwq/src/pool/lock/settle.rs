@@ -190,15 +190,11 @@ impl PoolGuard<'_> {
         }
         // If no other item waits, one was published just now.
         let waiting = self.waiting().max(1);
-        // A worker that comes takes one, unless it has to wait for a CPU.
-        let free = self.target().saturating_sub(self.running());
-        let left = waiting.saturating_sub(self.searching().min(free) as usize);
-        if left > 0 && self.is_worth_stealing(waiting) {
+        if self.is_worth_stealing(waiting) {
             // As many thieves as are needed to make the wait short.
             let needed = self.pace.wait_ns(waiting, 1) / WORTH_STEALING_NS;
             let needed = u32::try_from(needed).unwrap_or(u32::MAX);
-            let most = u32::try_from(left).map_or(MOST_THIEVES, |left| left.min(MOST_THIEVES));
-            self.asks.thieves = needed.saturating_sub(self.running()).clamp(1, most);
+            self.asks.thieves = needed.saturating_sub(self.running()).clamp(1, MOST_THIEVES);
             self.thieves_called = true;
             self.note_reach();
         }
