@@ -49,7 +49,7 @@ impl PoolGuard<'_> {
         self.defer_wakeups();
         let target = self.target();
         if self.searching() > 0 {
-            if self.is_worth_another() {
+            if self.pace.wait_ns(1, 1) >= LONG_ENOUGH_ALONE_NS {
                 self.wake_more(target);
             }
             if self.has_waiting() {
@@ -106,17 +106,6 @@ impl PoolGuard<'_> {
             }
             self.wake_idle();
         }
-    }
-
-    /// Whether another worker should be woken though one is on its way: if the items are long, or if
-    /// there is much for each one that comes. The one on its way may have to wait for its CPU, and a
-    /// system leaves it there for milliseconds, though other CPUs become idle. But workers that are
-    /// woken together are put on one CPU if the system packs.
-    fn is_worth_another(&self) -> bool {
-        let come = self.searching() + 1;
-        self.pace.wait_ns(1, 1) >= LONG_ENOUGH_ALONE_NS
-            || !self.occupied.packs()
-                && self.pace.wait_ns(self.waiting(), come) >= WORTH_STEALING_NS
     }
 
     /// Whether more items wait than workers come.
