@@ -74,7 +74,7 @@ pub(crate) use submit::chain::Claimed;
 #[cfg(not(cmwq_loom))]
 pub(crate) use submit::producer::claim_and_publish_again;
 pub(crate) use submit::producer::{
-    Issuer, backlogged_pool, has_backlog, note_route, publish_begins, publish_closure_again,
+    Issuer, backlogged_pool, has_backlog, publish_begins, publish_closure_again,
     publish_item_again, wait_begins,
 };
 pub(crate) use submit::spawn_history;

@@ -129,8 +129,6 @@ impl Maintenance for EngineCore {
             engine.change_cpus(|set| set.real = real);
         }
         engine.follow_quota();
-        let cpus = engine.cpus_now();
-        engine.0.params.other_use.check(&cpus.set.real);
         for pool in engine.pools() {
             pool.recall_strays();
             pool.trim_chunks();

@@ -77,6 +77,12 @@ impl Location {
         self.pwq == ARMED
     }
 
+    /// The pool of a packed location.
+    #[inline]
+    pub(in crate::item) fn pool_in(word: u64) -> u32 {
+        (word >> 32) as u32
+    }
+
     /// The pool; 0: none.
     #[inline]
     pub(crate) fn pool(self) -> u32 {

@@ -67,7 +67,7 @@ const ONE_SHOT: u32 = 1 << 2;
 /// the engine's last reference destroys the item. See [`RawWork::lend`].
 const NO_HANDLE: u32 = 1 << 3;
 /// One reference that the engine holds, and the mask of their number.
-const LENT_STEP: u32 = 1 << 4;
+pub(in crate::item) const LENT_STEP: u32 = 1 << 4;
 const LENT: u32 = DISABLE_STEP - LENT_STEP;
 /// One step of the disable depth, which is the upper half of `state`.
 const DISABLE_STEP: u32 = 1 << 16;
@@ -195,7 +195,7 @@ impl RawWork {
     }
 
     /// Lends the engine a reference to an item that counts its handles apart ([`Work`](crate::Work)). Each pending or running instance holds one.
-    /// [`Pending::claim_and_lend`] does this in one step with the claim. `false`: it holds as many as it may.
+    /// [`Pending::claim_lending`] does this in one step with the claim. `false`: it holds as many as it may.
     pub(in crate::item) fn lend(&self) -> bool {
         let step = |state: u32| (state & LENT != LENT).then(|| state + LENT_STEP);
         // Relaxed: the caller's handle keeps the item.
@@ -253,19 +253,15 @@ impl Pending {
         unsafe { Self::claim_lending(item, 0) }
     }
 
-    /// As [`claim`](Self::claim), and [lends](RawWork::lend) a reference if the claim succeeds.
+    /// As [`claim`](Self::claim), and [lends](RawWork::lend) so many references, in steps, if the claim succeeds.
     ///
     /// # Safety
-    /// The item counts its handles apart, and the caller has one.
+    /// As for [`claim`](Self::claim). If it lends, the item counts its handles apart, and the caller has one.
     #[inline]
-    pub(crate) unsafe fn claim_and_lend(item: NonNull<RawWork>) -> Result<Pending, Unclaimed> {
-        // SAFETY: the handle keeps the item until the claim, the lent reference after it.
-        unsafe { Self::claim_lending(item, LENT_STEP) }
-    }
-
-    /// Safety: as for [`claim`](Self::claim).
-    #[inline]
-    unsafe fn claim_lending(item: NonNull<RawWork>, lent: u32) -> Result<Pending, Unclaimed> {
+    pub(in crate::item) unsafe fn claim_lending(
+        item: NonNull<RawWork>,
+        lent: u32,
+    ) -> Result<Pending, Unclaimed> {
         // SAFETY: valid by the caller's promise.
         let state = &unsafe { item.as_ref() }.state;
         let mut before = 0;
@@ -329,7 +325,7 @@ impl Pending {
 
     #[inline]
     pub(crate) fn address(&self) -> usize {
-        self.item().address()
+        self.0.addr().get()
     }
 
     #[inline]
@@ -347,7 +343,7 @@ impl Pending {
     #[inline]
     pub(crate) fn last_pool(&self) -> u32 {
         // The last owner's store happened before this owner's claim.
-        self.item().location().pool()
+        Location::pool_in(self.item().location.load(Ordering::Relaxed))
     }
 
     /// Sets the item's destination: pool workqueue `pwq` of pool `pool`.

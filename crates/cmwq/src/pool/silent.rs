@@ -4,9 +4,10 @@ use super::attrs::kind::{Binding, PoolAttrs, PoolFor, Position};
 use super::attrs::params::Params;
 use super::queue::credits::NodeLimit;
 use super::queue::pwq::{PwqKey, Traits};
+use super::queue::times::Sampler;
 use super::state::group::Group;
 use super::state::pool::{FrontEnd, Pool, PoolService, PwqState, Rescue};
-use crate::item::{RawWork, WorkFn};
+use crate::item::{Pending, RawWork, WorkFn};
 use crate::topology::CpuSet;
 use std::sync::Arc;
 
@@ -38,6 +39,13 @@ impl Default for Made {
             group: Group::new(),
             service: Arc::new(NoService),
         }
+    }
+}
+
+impl Pool {
+    /// Publishes an item whose destination is set, by itself.
+    pub(crate) fn publish_single(self: &Arc<Self>, item: Pending) {
+        self.publish(item, None, &Sampler::new(), None);
     }
 }
 

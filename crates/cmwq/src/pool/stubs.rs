@@ -8,7 +8,7 @@ use super::state::group::Group;
 use super::state::pool::{Inner, Pool};
 use super::state::worker::WorkerHandle;
 use super::task::busy::Executor;
-use super::task::call::run_item;
+use super::task::call::call;
 use super::task::run::Task;
 use crate::item::{RawWork, Work};
 use crate::topology::CpuSet;
@@ -74,7 +74,7 @@ pub(in crate::pool) fn add_pwq(pool: &Arc<Pool>, traits: Traits, limit: i32) -> 
 pub(in crate::pool) fn queue(pool: &Arc<Pool>, pwq: PwqKey, work: &Work) {
     let mut pending = work.claim().expect("idle");
     pending.set_destination(pool.id, pwq.index);
-    pool.publish(pending);
+    pool.publish_single(pending);
 }
 
 /// A pool of these CPUs, all of them taken, where so many items wait. It has called no thief.
@@ -104,7 +104,7 @@ pub(in crate::pool) fn run_one(pool: &Arc<Pool>) -> bool {
     let Some(Task { started, run }) = next else {
         return false;
     };
-    let panicked = run_item(started, run);
+    let panicked = call(started, run.current);
     assert!(pool.lock().end_task(run, panicked).is_none());
     true
 }

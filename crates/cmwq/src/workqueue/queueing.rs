@@ -206,22 +206,13 @@ impl WqCore {
         if probe::events_wanted() {
             self.tell_queued(requested, pwq, &item);
         }
-        if self.sampler.is_due() && self.sampler.sample(item.address()) {
-            // A sampled item is not put into a chunk, where its start would not be measured.
-            let find = |pool| {
-                (!self.ordered())
-                    .then(|| pool_of_process(pool, pin))
-                    .flatten()
-            };
-            pwq.publish_apart(item, self.id(), find);
-        } else if self.ordered() {
-            pwq.publish(item);
-        } else {
-            pwq.publish_behind_its_run(item, self.id(), |pool| pool_of_process(pool, pin));
-        }
-        if let Some(epoch) = stays_in {
-            pwq.note_route(issuer, epoch);
-        }
+        let find = |pool| {
+            (!self.ordered())
+                .then(|| pool_of_process(pool, pin))
+                .flatten()
+        };
+        let via = stays_in.map(|epoch| (issuer, epoch));
+        pwq.publish(item, self.id(), find, &self.sampler, via);
         Ok(())
     }
 
@@ -388,11 +379,7 @@ impl WqCore {
         let Some((pwq, stays_in)) = self.route_in_batch(&pin, issuer)? else {
             return Ok(false);
         };
-        let published = pwq.publish_closure(closure);
-        if published && let Some(epoch) = stays_in {
-            pwq.note_route(issuer, epoch);
-        }
-        Ok(published)
+        Ok(pwq.publish_closure(closure, stays_in.map(|epoch| (issuer, epoch))))
     }
 
     /// Returns the calling thread's identity as an issuer on this queue.

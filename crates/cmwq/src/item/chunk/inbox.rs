@@ -56,7 +56,8 @@ impl Inbox {
     /// Publishes `item`.
     #[inline]
     pub(crate) fn push(&self, item: Pending) -> Pushed {
-        self.push_node(item.into_raw())
+        let item = item.into_raw();
+        self.push_nodes(item, item)
     }
 
     /// Publishes `load` in a new chunk, which owns it and is the calling thread's open chunk from
@@ -68,7 +69,8 @@ impl Inbox {
         open: &OpenChunk,
         most: usize,
     ) -> Pushed {
-        self.push_node(chunks.make(load, open, most))
+        let node = chunks.make(load, open, most);
+        self.push_nodes(node, node)
     }
 
     /// Publishes the whole chain.
@@ -77,12 +79,6 @@ impl Inbox {
             Some((newest, oldest)) => self.push_nodes(newest, oldest),
             None => Pushed::Quiet,
         }
-    }
-
-    /// The caller owns what the node stands for.
-    #[inline]
-    fn push_node(&self, item: NonNull<RawWork>) -> Pushed {
-        self.push_nodes(item, item)
     }
 
     /// The caller owns what the nodes from `newest` to `oldest` stand for, which link to each other.

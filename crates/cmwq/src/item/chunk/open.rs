@@ -35,12 +35,6 @@ impl OpenChunk {
         }
     }
 
-    /// Whose chunk it is.
-    #[inline]
-    pub(crate) fn of(&self) -> Option<Serial> {
-        self.of.get()
-    }
-
     /// The chunk, if it belongs to `of`, is for closures or items with this number, and has room. The caller holds it until it [leaves](Self::leave) it.
     #[inline]
     fn fitting<L: Load>(&self, of: Serial, number: usize) -> Option<NonNull<Chunk>> {

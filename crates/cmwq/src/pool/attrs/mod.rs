@@ -3,7 +3,6 @@
 pub(crate) mod cpu_budget;
 pub(in crate::pool) mod function_counts;
 pub(in crate::pool) mod kind;
-pub(crate) mod other_use;
 pub(in crate::pool) mod params;
 pub(in crate::pool) mod slots;
 pub(in crate::pool) mod threads;

@@ -3,7 +3,6 @@
 
 use super::cpu_budget::CpuBudget;
 use super::function_counts::FunctionCounts;
-use super::other_use::OtherUse;
 use super::slots::RunningSlots;
 use crate::sys::atomic::plain::{AtomicU32, AtomicU64};
 use crate::sys::signals::SignalMask;
@@ -18,8 +17,6 @@ pub(crate) struct Params {
     pub(crate) slots: RunningSlots,
     /// How much CPU time the process may use.
     pub(crate) cpu_budget: CpuBudget,
-    /// What other processes use of the CPUs.
-    pub(crate) other_use: OtherUse,
     /// How long an item may compute before it is marked as a CPU hog. 0: none is marked.
     pub(crate) cpu_intensive_ns: AtomicU64,
     /// How often a function must have been marked before it is reported. 0: none is reported.
@@ -39,7 +36,6 @@ impl Default for Params {
         Params {
             slots: RunningSlots::default(),
             cpu_budget: CpuBudget::default(),
-            other_use: OtherUse::default(),
             cpu_intensive_ns: AtomicU64::new(CPU_INTENSIVE_NS),
             cpu_intensive_warnings: AtomicU32::new(CPU_INTENSIVE_WARNINGS),
             signals: Box::new(SignalMask::of_current()),

@@ -107,7 +107,7 @@ mod tests {
         let mut guard = pool.lock();
         guard.drain();
         for &id in &ids {
-            guard.begin(id, pwq.index, false);
+            guard.begin(id, pwq.index);
             guard.step_out(id, Busy::CpuIntensive);
         }
         drop(guard);

@@ -188,7 +188,7 @@ mod tests {
             let pwq = stubs::add_pwq(&pool, Traits::default(), 10);
             let (id, _) = stubs::searching(&pool);
             let mut guard = pool.lock();
-            guard.begin(id, pwq.index, false);
+            guard.begin(id, pwq.index);
             prepare(&mut guard, id);
             drop(guard);
             pool

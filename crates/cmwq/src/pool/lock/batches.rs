@@ -88,7 +88,6 @@ impl PoolGuard<'_> {
             busy,
             pwq: open.pwq,
             colour: open.colour,
-            cpu_intensive: false,
             timed_ns: 0,
             current,
         };

@@ -196,14 +196,7 @@ impl<'p> PoolGuard<'p> {
         let slot = &mut inner.workers[id];
         slot.woken = true;
         let here = cpu::current();
-        let other_use = &pool.attrs.params.other_use;
-        let others = other_use.of(inner.binding.len());
-        let onto = inner
-            .occupied
-            .pick(&mut slot.place, here, &inner.binding, others);
-        if onto.is_some() || others > 0 {
-            other_use.want();
-        }
+        let onto = inner.occupied.pick(&mut slot.place, here, &inner.binding);
         // Until this thread has woken it, the worker waits for the CPU of this thread.
         pool.inbox.expect_searcher(id, here);
         self.wake_worker(id, onto, here);
@@ -251,8 +244,6 @@ impl<'p> PoolGuard<'p> {
     }
 
     fn move_searcher_from(&mut self, here: usize, id: u32) {
-        let other_use = &self.pool.attrs.params.other_use;
-        other_use.want();
         let inner: &mut Inner = self;
         if let Some(slot) = inner.workers.get_mut(id)
             && slot.state == WorkerState::Searching
@@ -261,10 +252,9 @@ impl<'p> PoolGuard<'p> {
                 let onto = slot.place.expected().filter(|_| slot.place.is_bound());
                 return self.wake_worker(id, onto, Some(here));
             }
-            let others = other_use.of(inner.binding.len());
             let to = inner
                 .occupied
-                .move_away(&mut slot.place, here, &inner.binding, others);
+                .move_away(&mut slot.place, here, &inner.binding);
             // No CPU is free now; the next issuer tries again.
             let Some(cpu) = to else { return };
             // The lock is still held, so the worker binds itself to the whole pod only after this.

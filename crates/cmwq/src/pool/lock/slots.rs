@@ -91,7 +91,7 @@ impl Pool {
 }
 
 impl PoolGuard<'_> {
-    fn something_waits(&self) -> bool {
+    pub(in crate::pool) fn something_waits(&self) -> bool {
         self.has_waiting() || !self.pool.inbox.is_empty()
     }
 

@@ -306,7 +306,6 @@ impl Inner {
             busy,
             pwq,
             colour,
-            cpu_intensive: state.traits.cpu_intensive,
             timed_ns,
             current: state.current().of(address, item.func()),
         };

@@ -3,13 +3,15 @@
 
 use super::*;
 use crate::item::Callable;
+use crate::item::Pending;
 use crate::item::closure::Small;
 use crate::pool::queue::pwq_chunks::PwqChunks;
+use crate::pool::queue::times::Sampler;
 use crate::pool::submit::producer::{
-    Issuer, claim_and_publish_again, note_route, publish_closure_again, wait_begins,
+    Issuer, claim_and_publish_again, publish_closure_again, wait_begins,
 };
 use crate::pool::task::busy::Executor;
-use crate::pool::task::call::run_item;
+use crate::pool::task::call::call;
 use crate::sys::epoch::epoch;
 use std::sync::atomic::AtomicUsize;
 
@@ -33,6 +35,11 @@ const ISSUER: Issuer = Issuer {
     declared: 0,
 };
 
+/// Publishes an item whose destination is set, and caches the route.
+fn publish_by(pool: &Arc<Pool>, chunks: &PwqChunks, item: Pending) {
+    pool.publish(item, Some(chunks), &Sampler::new(), Some((ISSUER, epoch())));
+}
+
 /// As a queue does it; epoch pins and pool workqueues have models of their own.
 fn publish(pool: &Arc<Pool>, pwq: PwqKey, chunks: &PwqChunks, item: &Arc<Item>) -> bool {
     let claimed = match claim_and_publish_again(ISSUER, || item.claim()) {
@@ -45,8 +52,7 @@ fn publish(pool: &Arc<Pool>, pwq: PwqKey, chunks: &PwqChunks, item: &Arc<Item>) 
         return false;
     };
     pending.set_destination(pool.id, pwq.index);
-    pool.publish_in_chunk(pending, chunks);
-    note_route(chunks, ISSUER, epoch());
+    publish_by(pool, chunks, pending);
     true
 }
 
@@ -239,7 +245,7 @@ fn an_item_that_comes_again_goes_behind_what_is_left_of_its_batch() {
         drop(guard);
         assert_eq!(task.started.address(), left.raw().address());
         let run = task.run;
-        let panicked = run_item(task.started, run);
+        let panicked = call(task.started, run.current);
         pool.lock().end_only_task(run, panicked);
         go_on.unpark();
         finish(&pool, [worker]);
@@ -289,12 +295,10 @@ fn execute(pool: &Arc<Pool>, pwq: PwqKey, chunks: &PwqChunks, closure: Small) {
     if publish_closure_again(ISSUER, &closure) {
         return;
     }
-    if pool.publish_closure(&closure, chunks) {
-        note_route(chunks, ISSUER, epoch());
-    } else {
+    if !pool.publish_closure(&closure, chunks, Some((ISSUER, epoch()))) {
         let mut item = closure.into_item();
         item.set_destination(pool.id, pwq.index);
-        pool.publish_in_chunk(item, chunks);
+        publish_by(pool, chunks, item);
     }
 }
 

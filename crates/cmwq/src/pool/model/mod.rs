@@ -105,7 +105,7 @@ fn queue(pool: &Arc<Pool>, pwq: PwqKey, item: &Arc<Item>) -> bool {
         return false;
     };
     pending.set_destination(pool.id, pwq.index);
-    pool.publish(pending);
+    pool.publish_single(pending);
     true
 }
 

@@ -167,7 +167,7 @@ mod raw {
             return false;
         };
         item.set_destination(pool.id, pwq.index);
-        pool.publish(item);
+        pool.publish_single(item);
         true
     }
 

@@ -309,7 +309,7 @@ mod tests {
     use crate::pool::queue::pwq::Traits;
     use crate::pool::stubs;
     use crate::pool::task::busy::Executor;
-    use crate::pool::task::call::run_item;
+    use crate::pool::task::call::call;
     use crate::pool::task::run::Task;
 
     #[test]
@@ -350,7 +350,7 @@ mod tests {
         let counts = |pwq: &PwqSnapshot| (pwq.active, pwq.in_flight, pwq.references);
         let counts: Vec<_> = seen.pwqs.iter().map(counts).collect();
         assert_eq!(counts, [(0, 0, 1), (1, 1, 2)]);
-        let panicked = run_item(started, run);
+        let panicked = call(started, run.current);
         assert!(pool.lock().end_task(run, panicked).is_none());
         assert!(pool.snapshot().runs.is_empty());
     }

@@ -6,7 +6,7 @@
 use crate::item::Callable;
 use crate::item::Started;
 use crate::pool::state::pool::Pool;
-use crate::pool::task::call::run_item;
+use crate::pool::task::call::call;
 use crate::pool::task::run::Run;
 use crate::sys::clock;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl Pool {
             let sleeps = || thread::voluntary_switches() - engine_sleeps::count();
             let func = started.func();
             let before = sleeps();
-            let panicked = run_item(started, run);
+            let panicked = call(started, run.current);
             let slept = sleeps() - before;
             if slept > 0 {
                 self.report_sleeper(func, run, slept);
@@ -71,7 +71,7 @@ impl Pool {
             panicked
         }
         #[cfg(not(all(debug_assertions, not(cmwq_loom))))]
-        run_item(started, run)
+        call(started, run.current)
     }
 
     #[cfg(all(debug_assertions, not(cmwq_loom)))]

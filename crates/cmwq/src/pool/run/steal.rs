@@ -90,7 +90,7 @@ impl Pool {
                 continue;
             };
             let (pwq, items) = next.taken();
-            guard.begin(id, pwq, false);
+            guard.begin(id, pwq);
             guard.stats.stolen += items;
             guard.pwqs[pwq].stats.stolen += items;
             drop(guard);
@@ -101,7 +101,7 @@ impl Pool {
         guard.guests -= 1;
         // Thieves can be called again from now on.
         guard.thieves_called = false;
-        let none_left = !self.has_waiting(&guard);
+        let none_left = !guard.something_waits();
         drop(guard);
         if none_left {
             self.set_wants_thieves(false);

@@ -12,7 +12,7 @@ use crate::pool::lock::guard::PoolGuard;
 use crate::pool::state::member::Membership;
 use crate::pool::state::pool::{Inner, Pool};
 use crate::pool::state::worker::{WorkerHandle, WorkerSlot, WorkerState};
-use crate::pool::task::call::run_item;
+use crate::pool::task::call::call;
 use crate::pool::task::current::become_bh;
 use crate::pool::task::run::Task;
 use crate::sys::atomic::Ordering;
@@ -114,10 +114,6 @@ impl Pool {
         }
     }
 
-    pub(super) fn has_waiting(&self, guard: &PoolGuard<'_>) -> bool {
-        guard.has_waiting() || !self.inbox.is_empty()
-    }
-
     /// Takes an item if there is one and a CPU is free for it; the worker is then busy with it.
     #[inline]
     fn take(&self, guard: &mut PoolGuard<'_>, id: u32, claims: &mut Claims) -> Option<Next> {
@@ -125,11 +121,7 @@ impl Pool {
             return None;
         }
         let next = guard.take_next(id, claims)?;
-        let (pwq, cpu_intensive) = match &next {
-            Next::One(task) => (task.run.pwq, task.run.cpu_intensive),
-            Next::Batch(begun) => (begun.pwq, false),
-        };
-        guard.begin(id, pwq, cpu_intensive);
+        guard.begin(id, next.taken().0);
         self.inbox.set_worked(true);
         if self.counts_all_hogs() {
             guard.watch();
@@ -182,7 +174,7 @@ impl Pool {
             let behind = guard.end_ran(id, ran);
             guard.end(id);
             let Some(behind) = behind else { return guard };
-            guard.begin(id, behind.run.pwq, behind.run.cpu_intensive);
+            guard.begin(id, behind.run.pwq);
             drop(guard);
             next = Next::One(behind);
         }
@@ -193,7 +185,7 @@ impl Pool {
         let Task { started, run } = task;
         let panicked = match self.attrs.kind {
             PoolFor::Bh(_) => self.run_without_sleep(started, run),
-            _ => run_item(started, run),
+            _ => call(started, run.current),
         };
         Ran::One { run, panicked }
     }
@@ -225,7 +217,7 @@ impl Pool {
         guard: PoolGuard<'p>,
     ) -> PoolGuard<'p> {
         match self.attrs.params.cpu_budget.pause_due() {
-            Some(pause) if self.has_waiting(&guard) => self.pause(guard, pause),
+            Some(pause) if guard.something_waits() => self.pause(guard, pause),
             _ => guard,
         }
     }
@@ -315,7 +307,7 @@ impl<'p> Worker<'p> {
             drop(guard);
             self.took_one = matches!(next, Next::One(_));
             guard = pool.run(next, self.id, self.handle, &mut self.claims);
-            if guard.rest.is_some() && pool.has_waiting(&guard) {
+            if guard.rest.is_some() && guard.something_waits() {
                 // Events may take long, since they take locks of other pools. So they are done
                 // before the next items are taken.
                 drop(guard);
@@ -369,7 +361,7 @@ impl<'p> Worker<'p> {
         let guard = self.unbind(pool.lock_beside_batches());
         // The lock was free meanwhile, so check again.
         let finds_victim = guard.spare_cpus() > 0 && self.stealing.finds(pool);
-        let finds_work = pool.has_waiting(&guard) || finds_victim;
+        let finds_work = guard.something_waits() || finds_victim;
         let found = guard.dying || (guard.running() < guard.target() && finds_work);
         (found, guard)
     }
@@ -381,7 +373,7 @@ impl<'p> Worker<'p> {
             pool.inbox.set_worked(false);
         }
         let since_ns = clock::now_ns();
-        let lacks_work = !pool.has_waiting(&guard);
+        let lacks_work = !guard.something_waits();
         {
             let inner: &mut Inner = &mut guard;
             let slot = &mut inner.workers[self.id];

@@ -16,7 +16,7 @@ use crate::pool::lock::holds::most_in_a_hold;
 use crate::pool::queue::pwq::PwqKey;
 use crate::pool::state::pool::{Inner, Pool, Rescue};
 use crate::pool::task::busy::Executor;
-use crate::pool::task::call::run_item;
+use crate::pool::task::call::call;
 use crate::pool::task::current;
 use crate::pool::task::run::Task;
 use crate::sys::atomic::Ordering;
@@ -212,7 +212,7 @@ impl Rescuer {
         while let Some(task) = self.next_of(pool, pwq, rescued) {
             let mut task = Some(task);
             while let Some(Task { started, run }) = task {
-                let panicked = run_item(started, run);
+                let panicked = call(started, run.current);
                 // The rescuer is needed because creating threads takes long, so one more system
                 // call does not matter.
                 name.restore();

@@ -181,7 +181,7 @@ impl Inner {
 
     /// Worker `id`, which is searching, begins an item.
     #[inline]
-    pub(in crate::pool) fn begin(&mut self, id: u32, pwq: u32, cpu_intensive: bool) {
+    pub(in crate::pool) fn begin(&mut self, id: u32, pwq: u32) {
         let slot = &mut self.workers[id];
         slot.runs += 1;
         slot.pwq = pwq;
@@ -189,7 +189,7 @@ impl Inner {
             return;
         }
         self.pwqs[pwq].stats.wakeups += u64::from(std::mem::take(&mut slot.woken));
-        if cpu_intensive {
+        if self.pwqs[pwq].traits.cpu_intensive {
             self.counts.transition_searching_to_cpu_intensive(slot);
             self.hogs.one_more();
         } else {
@@ -299,7 +299,7 @@ mod tests {
             let mut guard = pool.lock();
             let inner: &mut Inner = &mut guard;
             inner.occupied.enter(&mut inner.workers[id].place, here);
-            inner.begin(id, pwq, false);
+            inner.begin(id, pwq);
             inner.step_out(id, Busy::Blocked);
             let expected = |inner: &Inner| inner.workers[id].place.expected();
             assert_eq!(expected(inner), None, "it sleeps");

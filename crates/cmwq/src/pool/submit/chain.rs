@@ -1,6 +1,6 @@
 //! Batch submission: an issuer publishes many items with one exchange on the inbox.
 
-use super::producer::{with, with_open};
+use super::producer::with;
 use super::publish::STAGES_AFTER_IN_CHUNKS;
 use crate::item::closure::Small;
 use crate::item::{Chain, OpenChunk, Pending, Pushed, ReadOldest};
@@ -38,7 +38,8 @@ impl Pool {
         chunks: Option<&PwqChunks>,
         give: impl FnOnce(&mut Claimed<'_>),
     ) {
-        with_open(|open| {
+        with(|producer| {
+            let open = &producer.open;
             let mut claimed = Claimed {
                 pool: self,
                 chain: Chain::new(chunks.map(|chunks| &*chunks.items), open),
@@ -55,7 +56,8 @@ impl Pool {
         chunks: &PwqChunks,
         give: impl FnOnce(&mut dyn FnMut(Small)),
     ) {
-        with_open(|open| {
+        with(|producer| {
+            let open = &producer.open;
             let mut chain = Chain::new(None, open);
             give(&mut |closure| chain.add_closure(&chunks.closures, &closure));
             self.publish_chain(chain, open);
@@ -75,7 +77,7 @@ impl Pool {
             open.leave();
         }
         self.notify_if_due(pushed);
-        if with(|producer| producer.completes(STAGES_AFTER_IN_CHUNKS, items)) == Some(true) {
+        if with(|producer| producer.completes(STAGES_AFTER_IN_CHUNKS, items)) {
             self.stage();
         }
     }

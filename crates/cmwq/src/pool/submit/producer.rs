@@ -4,7 +4,6 @@
 use crate::item::ChunksSerial as Serial;
 use crate::item::closure::Small;
 use crate::item::{OpenChunk, Pending, Pushed, RawWork};
-use crate::pool::queue::pwq_chunks::PwqChunks;
 use crate::pool::wake::deferred;
 use crate::sys::epoch::epoch;
 #[cfg(not(cmwq_loom))]
@@ -100,6 +99,14 @@ impl Producer {
         (route.issuer == issuer && route.epoch == epoch()).then_some(route.to)
     }
 
+    /// Caches the route to the open chunk, of `to`: it is valid for the issuer in the epoch.
+    #[inline]
+    pub(in crate::pool) fn note_route(&self, to: Serial, via: Option<(Issuer, usize)>) {
+        if let Some((issuer, epoch)) = via {
+            self.route.set(Some(Route { issuer, epoch, to }));
+        }
+    }
+
     /// Counts `items` items that were published at once.
     pub(in crate::pool) fn count_chain(&self, pool: u32, items: u32, pushed: Pushed) {
         self.pool.set(pool);
@@ -123,22 +130,15 @@ impl Producer {
     }
 }
 
-/// Calls `f` with the thread's producer state; `None` if the thread is ending and has none any
-/// more.
+/// Calls `f` with the thread's producer state; if the thread is ending and has none any more, with
+/// one for this call only.
 #[inline]
-pub(in crate::pool) fn with<R>(f: impl FnOnce(&Producer) -> R) -> Option<R> {
-    PRODUCER.try_with(f).ok()
-}
-
-/// Calls `f` with the thread's open chunk. If the thread is ending, `f` gets a chunk for this call
-/// only.
-#[inline]
-pub(in crate::pool) fn with_open<R>(f: impl FnOnce(&OpenChunk) -> R) -> R {
+pub(in crate::pool) fn with<R>(f: impl FnOnce(&Producer) -> R) -> R {
     let mut f = Some(f);
-    let result = with(|producer| f.take().map(|f| f(&producer.open)));
-    match (result.flatten(), f) {
+    let result = PRODUCER.try_with(|producer| f.take().map(|f| f(producer)));
+    match (result.ok().flatten(), f) {
         (Some(result), _) => result,
-        (None, Some(f)) => f(&OpenChunk::none()),
+        (None, Some(f)) => f(&Producer::new()),
         (None, None) => unreachable!("it was called"),
     }
 }
@@ -156,7 +156,7 @@ pub(crate) fn wait_begins() {
 /// item, if it will be published alone, which writes most of its fields.
 #[inline]
 pub(crate) fn publish_begins(item: usize) {
-    if with(|producer| producer.in_a_row.get()) == Some(0) {
+    if with(|producer| producer.in_a_row.get()) == 0 {
         RawWork::prefetch(item);
     }
 }
@@ -175,18 +175,16 @@ pub(crate) fn publish_closure_again(issuer: Issuer, closure: &Small) -> bool {
         let to = producer.route_of(issuer);
         to.is_some_and(|to| producer.open.add_closure(to, closure))
     })
-    .unwrap_or(false)
 }
 
 /// Publishes an item by the cached route of the calling thread, as `issuer`. Returns the item if
 /// there is no such route.
 #[inline]
 pub(crate) fn publish_item_again(issuer: Issuer, item: Pending) -> Result<(), Pending> {
-    let mut item = Some(item);
-    match claim_and_publish_again(issuer, || item.take().ok_or(())) {
-        Some(Ok(published)) => published,
-        _ => item.map_or(Ok(()), Err),
-    }
+    with(|producer| match producer.route_of(issuer) {
+        Some(to) => producer.open.add_item_again(to, item),
+        None => Err(item),
+    })
 }
 
 /// As [`publish_item_again`], but claims the item only if there is a cached route, and returns
@@ -200,20 +198,6 @@ pub(crate) fn claim_and_publish_again<E>(
         let to = producer.route_of(issuer)?;
         Some(claim().map(|item| producer.open.add_item_again(to, item)))
     })
-    .flatten()
-}
-
-/// Called after the calling thread has published as `issuer` by looking up, in `epoch`, where its
-/// items go. Caches that route if the thread has an open chunk there.
-#[inline]
-pub(crate) fn note_route(chunks: &PwqChunks, issuer: Issuer, epoch: usize) {
-    with(|producer| {
-        if let Some(to) = producer.open.of()
-            && (to == chunks.items.serial() || to == chunks.closures.serial())
-        {
-            producer.route.set(Some(Route { issuer, epoch, to }));
-        }
-    });
 }
 
 /// Whether the pool where the calling thread has published last has a backlog. A hint.
@@ -223,5 +207,6 @@ pub(crate) fn has_backlog() -> bool {
 
 /// The number of that pool, if it has a backlog.
 pub(crate) fn backlogged_pool() -> Option<u32> {
-    with(|producer| producer.pool.get()).filter(|&pool| pool != 0 && deferred::has_backlog(pool))
+    let pool = with(|producer| producer.pool.get());
+    (pool != 0 && deferred::has_backlog(pool)).then_some(pool)
 }

@@ -8,12 +8,12 @@
 #![forbid(unsafe_code)]
 
 use super::producer::with;
-use super::producer::{FEW, FLOODS_AFTER, Producer};
+use super::producer::{FEW, FLOODS_AFTER, Issuer, Producer};
 use crate::item::closure::Small;
 use crate::item::{ChunkStore, Load, MOST_IN_A_CHUNK, Pending, Pushed};
 use crate::pool::lock::guard::PoolGuard;
 use crate::pool::queue::pwq_chunks::PwqChunks;
-use crate::pool::queue::times::until_sample;
+use crate::pool::queue::times::{Sampler, until_sample};
 use crate::pool::state::pool::Pool;
 use crate::sys::cpu;
 use std::sync::Arc;
@@ -37,68 +37,47 @@ impl Pool {
         }
     }
 
-    /// Publishes an item whose destination is this pool, and wakes a worker if that is this issuer's duty.
+    /// Publishes an item whose destination is this pool, and wakes a worker if that is this issuer's duty: in a chunk where chunks
+    /// pay. `chunks`: of the pool workqueue of the item's destination. An item that is a sample goes alone.
     #[inline]
-    pub(crate) fn publish(self: &Arc<Self>, item: Pending) {
-        self.with_producer(item, |producer, item| {
-            producer.count(self.id);
-            self.publish_alone(producer, item);
-        });
-    }
-
-    /// As [`publish`](Self::publish), behind what the thread has published in chunks.
-    pub(crate) fn publish_apart(self: &Arc<Self>, item: Pending) {
-        self.with_producer(item, |producer, item| {
-            producer.count(self.id);
-            producer.open.leave();
-            self.publish_alone(producer, item);
-        });
-    }
-
-    /// As [`publish`](Self::publish), but in a chunk where chunks pay. `chunks`: of the pool
-    /// workqueue of the item's destination.
-    #[inline]
-    pub(crate) fn publish_in_chunk(self: &Arc<Self>, item: Pending, chunks: &PwqChunks) {
-        self.with_producer(item, |producer, item| {
-            self.publish_at(producer, item, &chunks.items);
-        });
-    }
-
-    #[inline]
-    fn with_producer(self: &Arc<Self>, item: Pending, publish: impl FnOnce(&Producer, Pending)) {
-        let mut item = Some(item);
+    pub(crate) fn publish(
+        self: &Arc<Self>,
+        item: Pending,
+        chunks: Option<&PwqChunks>,
+        sampler: &Sampler,
+        via: Option<(Issuer, usize)>,
+    ) {
+        let is_sample = sampler.is_due() && sampler.sample(item.address());
         with(|producer| {
-            if let Some(item) = item.take() {
-                publish(producer, item);
+            let in_a_row = producer.count(self.id);
+            // Taking an item out of a chunk does not check whether its last run is still in an open
+            // batch, so an item for which that may be so is published alone.
+            let pays = |_: &&PwqChunks| {
+                !is_sample
+                    && in_a_row >= FLOODS_AFTER
+                    && self.oldest_batch.is_after(item.noted_batch())
+            };
+            let Some(chunks) = chunks.filter(pays) else {
+                producer.open.leave();
+                return self.publish_alone(producer, item);
+            };
+            let added = producer.open.add_item(chunks.items.serial(), item);
+            match added.or_else(|item| self.begin_chunk(producer, item, &chunks.items)) {
+                Ok(()) => producer.note_route(chunks.items.serial(), via),
+                Err(item) => self.publish_alone(producer, item),
             }
         });
-        // The thread is ending and has no producer state any more.
-        if let Some(item) = item {
-            self.notify_if_due(self.inbox.push(item));
-        }
     }
 
-    #[inline]
-    fn publish_at(self: &Arc<Self>, producer: &Producer, item: Pending, chunks: &ChunkStore) {
-        let in_a_row = producer.count(self.id);
-        // Taking an item out of a chunk does not check whether its last run is still in an open
-        // batch, so an item for which that may be so is published alone.
-        if in_a_row < FLOODS_AFTER || !self.oldest_batch.is_after(item.noted_batch()) {
-            producer.open.leave();
-            return self.publish_alone(producer, item);
-        }
-        let Err(item) = producer.open.add_item(chunks.serial(), item) else {
-            return;
-        };
-        if let Err(item) = self.begin_chunk(producer, item, chunks) {
-            self.publish_alone(producer, item);
-        }
-    }
-
-    /// As [`publish_in_chunk`](Self::publish_in_chunk), for a closure. Returns `true` if it was
+    /// As [`publish`](Self::publish), for a closure, in a chunk. Returns `true` if it was
     /// published, `false` where chunks do not pay.
     #[inline]
-    pub(crate) fn publish_closure(self: &Arc<Self>, closure: &Small, chunks: &PwqChunks) -> bool {
+    pub(crate) fn publish_closure(
+        self: &Arc<Self>,
+        closure: &Small,
+        chunks: &PwqChunks,
+        via: Option<(Issuer, usize)>,
+    ) -> bool {
         with(|producer| {
             let chunks = &*chunks.closures;
             let published = producer.in_a_row.get() >= FLOODS_AFTER
@@ -106,10 +85,10 @@ impl Pool {
                     || self.begin_chunk(producer, closure, chunks).is_ok());
             if published {
                 producer.count(self.id);
+                producer.note_route(chunks.serial(), via);
             }
             published
         })
-        .unwrap_or(false)
     }
 
     #[inline(never)]
@@ -140,7 +119,7 @@ impl Pool {
     fn publish_alone(self: &Arc<Self>, producer: &Producer, item: Pending) {
         producer.last.set(item.address());
         let pushed = self.inbox.push(item);
-        if pushed == Pushed::MustNotify && !cfg!(cmwq_loom) {
+        if matches!(pushed, Pushed::MustNotify) && !cfg!(cmwq_loom) {
             // Workers slept, so this thread's earlier items did not wait: it does not flood the
             // pool. (The model checker's threads publish too little to flood otherwise.)
             producer.in_a_row.set(0);
@@ -251,7 +230,7 @@ mod tests {
             let ran_there = ran.clone();
             let count = move || ran_there.store(number, Ordering::Release);
             queue.execute(count).unwrap();
-            assert!(with(|producer| producer.in_a_row.get()) < Some(FLOODS_AFTER));
+            assert!(with(|producer| producer.in_a_row.get()) < FLOODS_AFTER);
             // Not by one of the library's waits, which would begin anew.
             stubs::eventually(|| ran.load(Ordering::Acquire) == number && all_sleep());
         }

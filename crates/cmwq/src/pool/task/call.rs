@@ -1,17 +1,11 @@
 //! Calling an item's function.
 
 use super::current::{self, Current};
-use super::run::Run;
-use crate::item::{Callable, Started};
+use crate::item::Callable;
 use crate::trace::dispose;
 #[cfg(all(feature = "tracing", not(cmwq_loom)))]
 use crate::trace::{Callee, foreign};
 use std::any::Any;
-
-/// Calls the function of an item; tells whether it panicked.
-pub(in crate::pool) fn run_item(started: Started, run: Run) -> bool {
-    call(started, run.current)
-}
 
 /// Calls the function of an item; tells whether it panicked.
 #[inline]

@@ -16,8 +16,6 @@ pub(in crate::pool) struct Run {
     pub(in crate::pool) busy: u32,
     pub(in crate::pool) pwq: u32,
     pub(in crate::pool) colour: u32,
-    /// The items of its queue count as CPU intensive.
-    pub(in crate::pool) cpu_intensive: bool,
     /// When it started, if its time is measured; 0: it is not.
     pub(in crate::pool) timed_ns: u64,
     /// What the item and other threads may ask about it while it runs.

@@ -36,7 +36,7 @@ fn who_flushes_an_item_that_runs_waits_for_the_instance_on_its_way() {
     told.store(true, Ordering::Relaxed);
     let pwq = only_pwq(&pool.lock());
     on_its_way.set_destination(pool.id, pwq);
-    pool.publish(on_its_way);
+    pool.publish_single(on_its_way);
     wq.flush().expect("not from an item");
     assert_eq!(counts.load(Ordering::Acquire), 2);
 }

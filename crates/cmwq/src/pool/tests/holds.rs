@@ -176,7 +176,7 @@ fn what_is_left_of_a_backlog_keeps_its_order_when_items_are_cancelled() {
         assert!(waits == left, "{published:?}");
         drop(guard);
         let run = taken.run;
-        let panicked = crate::pool::task::call::run_item(taken.started, run);
+        let panicked = crate::pool::task::call::call(taken.started, run.current);
         assert!(pool.lock().end_task(run, panicked).is_none());
         backlog.end();
     }
@@ -253,7 +253,7 @@ fn an_item_that_runs_elsewhere_is_sent_there_behind_the_backlog() {
         };
         let again = claim_running(&item);
         assert!(pool.publish_if_it_runs(again, front).is_ok());
-        let panicked = crate::pool::task::call::run_item(task.started, task.run);
+        let panicked = crate::pool::task::call::call(task.started, task.run.current);
         assert!(pool.lock().end_task(task.run, panicked).is_none());
         pool.cancel(&item).expect("it waits").0.release();
     });
@@ -301,7 +301,7 @@ fn a_worker_passes_a_backlog_that_may_not_run_in_several_holdings() {
         let Next::One(task) = next else {
             panic!("it is alone");
         };
-        let panicked = crate::pool::task::call::run_item(task.started, task.run);
+        let panicked = crate::pool::task::call::call(task.started, task.run.current);
         let mut guard = pool.lock();
         assert!(guard.end_task(task.run, panicked).is_none());
         let worker = guard.workers.remove(id);

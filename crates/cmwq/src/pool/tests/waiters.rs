@@ -11,7 +11,7 @@ use crate::pool::state::pool::Pool;
 use crate::pool::state::worker::Busy;
 use crate::pool::stubs;
 use crate::pool::task::busy::Executor;
-use crate::pool::task::call::run_item;
+use crate::pool::task::call::call;
 use crate::pool::task::run::Task;
 use crate::pool::wake::deferred::has_backlog;
 use crate::pool::wake::placement::Place;
@@ -183,7 +183,7 @@ fn where_threads_run_what_they_wait_for_the_first_worker_leaves_one_cpu_to_them(
     };
     // How many count when a worker has begun the first item.
     let begins = |guard: &mut PoolGuard<'_>| {
-        guard.begin(id, pwq.index, false);
+        guard.begin(id, pwq.index);
         guard.first_has_begun();
         guard.running()
     };
@@ -237,7 +237,7 @@ fn a_worker_leaves_the_first_items_to_a_thread_that_joins_them_in_order_but_once
             drop(guard);
             let Task { started, run } = task;
             taken.extend(works.iter().position(|work| run.current.is(work.as_raw())));
-            let panicked = run_item(started, run);
+            let panicked = call(started, run.current);
             guard = pool.lock();
             assert!(guard.end_task(run, panicked).is_none());
         }
@@ -291,7 +291,7 @@ fn a_thread_that_spins_for_a_short_item_counts_and_one_that_joins_is_expected_ag
     become_long();
     waits(&mut Waiter::in_order());
     assert_eq!(running(), 1);
-    let panicked = run_item(started, run);
+    let panicked = call(started, run.current);
     assert!(pool.lock().end_task(run, panicked).is_none());
     pool.lock().counts.set_running(0);
 }

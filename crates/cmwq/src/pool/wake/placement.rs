@@ -147,13 +147,6 @@ impl Occupied {
         self.threads.get(cpu) == Some(&0)
     }
 
-    /// Whether other processes, which use `others` CPUs of the pod, may be on all CPUs that are free,
-    /// apart from `here`. The system knows which of these CPUs is the best one.
-    fn is_full(&self, here: Option<usize>, pod: &CpuSet, others: usize) -> bool {
-        let is_free = |cpu: &usize| self.is_free(*cpu) && Some(*cpu) != here;
-        others > 0 && pod.iter().filter(is_free).count() <= others
-    }
-
     /// Called when a worker goes to sleep; it has computed for `used_ns` since it was woken.
     /// Returns whether wake-ups are brief.
     pub(in crate::pool) fn note_wake_up(&mut self, used_ns: u64) -> bool {
@@ -181,19 +174,16 @@ impl Occupied {
     }
 
     /// Called when a thread on the CPU `waker` has picked a worker. Returns the CPU to which the
-    /// worker has to be bound before it is woken, if any. Other processes use `others` CPUs of the pod.
+    /// worker has to be bound before it is woken, if any.
     pub(in crate::pool) fn pick(
         &mut self,
         place: &mut Place,
         waker: Option<usize>,
         pod: &CpuSet,
-        others: usize,
     ) -> Option<usize> {
         let is_half_full = 2 * self.awake > pod.len();
-        let is_left = self.is_brief()
-            || pod.first() == pod.last()
-            || is_half_full && self.packs == 0
-            || self.is_full(waker, pod, others);
+        let is_left =
+            self.is_brief() || pod.first() == pod.last() || is_half_full && self.packs == 0;
         if is_left {
             let slept = place.cpu;
             self.enter(place, slept);
@@ -242,17 +232,13 @@ impl Occupied {
     }
 
     /// Called for a worker that was woken but waits for the CPU `here`, which the calling thread
-    /// uses, while other processes use `others` CPUs of the pod. Returns the CPU to move it to, if one is free.
+    /// uses. Returns the CPU to move it to, if one is free.
     pub(in crate::pool) fn move_away(
         &mut self,
         place: &mut Place,
         here: usize,
         pod: &CpuSet,
-        others: usize,
     ) -> Option<usize> {
-        if self.is_full(Some(here), pod, others) {
-            return None;
-        }
         let to = pod.iter().find(|&cpu| self.is_free(cpu) && cpu != here)?;
         self.enter(place, Some(to));
         place.bound = true;
@@ -341,7 +327,7 @@ mod tests {
         let _runs = awake(&mut occupied, 0);
         let mut sleeper = asleep(&mut occupied, 0);
         for _ in 0..3 {
-            assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod, 0), None);
+            assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod), None);
             occupied.woke(&mut sleeper, Some(1));
             occupied.leave(&mut sleeper);
             sleeper = asleep(&mut occupied, 0);
@@ -354,25 +340,25 @@ mod tests {
         let (pod, mut occupied) = pod(2);
         let mut runs = awake(&mut occupied, 0);
         let mut sleeper = asleep(&mut occupied, 0);
-        assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod, 0), None);
+        assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod), None);
         occupied.woke(&mut sleeper, Some(0));
         occupied.leave(&mut sleeper);
-        assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod, 0), Some(1));
+        assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod), Some(1));
         assert_eq!(sleeper.expected(), Some(1));
         assert!(sleeper.take_bound() && !sleeper.take_bound());
         occupied.woke(&mut sleeper, Some(1));
         occupied.leave(&mut sleeper);
         // It has slept on a free CPU now, to which it is bound.
-        assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod, 0), Some(1));
+        assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod), Some(1));
         occupied.woke(&mut sleeper, Some(1));
         // The waker's CPU is the only one that is left, and the waker may be about to sleep.
         let mut third = asleep(&mut occupied, 1);
         occupied.leave(&mut runs);
-        assert_eq!(occupied.pick(&mut third, Some(0), &pod, 0), Some(0));
+        assert_eq!(occupied.pick(&mut third, Some(0), &pod), Some(0));
         occupied.woke(&mut third, Some(0));
         let mut fourth = asleep(&mut occupied, 1);
         assert_eq!(
-            occupied.pick(&mut fourth, Some(0), &pod, 0),
+            occupied.pick(&mut fourth, Some(0), &pod),
             None,
             "none is free"
         );
@@ -383,28 +369,28 @@ mod tests {
     fn workers_that_were_pulled_are_bound_to_where_they_slept() {
         let (pod, mut occupied) = pod(2);
         let mut sleeper = asleep(&mut occupied, 1);
-        assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod, 0), None);
+        assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod), None);
         occupied.woke(&mut sleeper, Some(0));
         occupied.leave(&mut sleeper);
         sleeper = asleep(&mut occupied, 1);
-        assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod, 0), Some(1));
+        assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod), Some(1));
     }
 
     #[test]
     fn workers_that_are_woken_for_little_go_where_the_system_puts_them() {
         let (pod, mut occupied) = pod(2);
         let mut sleeper = asleep(&mut occupied, 0);
-        let _ = occupied.pick(&mut sleeper, Some(0), &pod, 0);
+        let _ = occupied.pick(&mut sleeper, Some(0), &pod);
         occupied.woke(&mut sleeper, Some(0));
         occupied.leave(&mut sleeper);
         assert!((0..64).any(|_| occupied.note_wake_up(5_000)));
-        assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod, 0), None);
+        assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod), None);
         occupied.leave(&mut sleeper);
         // One that takes longer now and then changes nothing, many do.
         assert!((0..64).all(|_| occupied.note_wake_up(5_000)));
         assert!(occupied.note_wake_up(300_000));
         assert!((0..64).any(|_| !occupied.note_wake_up(300_000)));
-        assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod, 0), Some(1));
+        assert_eq!(occupied.pick(&mut sleeper, Some(0), &pod), Some(1));
     }
 
     #[test]
@@ -427,32 +413,13 @@ mod tests {
         let _runs = [0, 1, 2].map(|cpu| awake(&mut occupied, cpu));
         let mut sleeper = asleep(&mut occupied, 0);
         for _ in 0..2 {
-            assert_eq!(occupied.pick(&mut sleeper, Some(1), &pod, 0), None);
+            assert_eq!(occupied.pick(&mut sleeper, Some(1), &pod), None);
             occupied.woke(&mut sleeper, Some(1));
             occupied.leave(&mut sleeper);
         }
         // Not if it is known to wake workers on used CPUs.
         occupied.packs = 1;
-        assert_eq!(occupied.pick(&mut sleeper, Some(1), &pod, 0), Some(3));
-    }
-
-    #[test]
-    fn no_worker_is_bound_where_other_processes_use_the_rest() {
-        for (cpus, others, onto) in [(2, 0, Some(1)), (2, 1, None), (4, 2, Some(1)), (4, 3, None)] {
-            let (pod, mut occupied) = pod(cpus);
-            occupied.packs = 1;
-            let mut sleeper = asleep(&mut occupied, 0);
-            // Its waker is no thread of the pool.
-            let picked = occupied.pick(&mut sleeper, Some(0), &pod, others);
-            assert_eq!(picked, onto, "{cpus} {others}");
-            // Or it is one.
-            occupied.leave(&mut sleeper);
-            occupied.packs = 1;
-            let mut sleeper = asleep(&mut occupied, 0);
-            let _waker = awake(&mut occupied, 0);
-            let picked = occupied.pick(&mut sleeper, Some(0), &pod, others);
-            assert_eq!(picked, onto, "{cpus} {others}");
-        }
+        assert_eq!(occupied.pick(&mut sleeper, Some(1), &pod), Some(3));
     }
 
     #[test]
@@ -460,14 +427,8 @@ mod tests {
         let (pod, mut occupied) = pod(3);
         let mut searches = awake(&mut occupied, 0);
         let _runs = awake(&mut occupied, 1);
-        assert_eq!(occupied.move_away(&mut searches, 0, &pod, 0), Some(2));
+        assert_eq!(occupied.move_away(&mut searches, 0, &pod), Some(2));
         assert!(searches.take_bound());
-        assert_eq!(occupied.move_away(&mut searches, 0, &pod, 0), None);
-        occupied.enter(&mut searches, Some(0));
-        assert_eq!(
-            occupied.move_away(&mut searches, 0, &pod, 1),
-            None,
-            "of another process"
-        );
+        assert_eq!(occupied.move_away(&mut searches, 0, &pod), None);
     }
 }

@@ -22,11 +22,6 @@ pub(crate) fn process_cpus() -> Result<CpuSet, TopologyError> {
     cmwq_topology::process_cpus()
 }
 
-/// The machine has no other process.
-pub(crate) fn busy_ns(_: &CpuSet) -> Option<u64> {
-    None
-}
-
 pub(crate) fn quota() -> CpuQuota {
     virtual_quota().unwrap_or_else(CpuQuota::detect)
 }

@@ -38,7 +38,7 @@ impl Biased {
         match self.caller_slot.item_slot.put(pending) {
             Ok(()) => true,
             Err(pending) => {
-                self.pwq.publish(pending);
+                publish(&self.pwq, pending);
                 false
             }
         }

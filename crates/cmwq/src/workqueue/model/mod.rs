@@ -12,12 +12,12 @@ mod limits;
 mod redirect;
 mod waiters;
 
-use crate::item::{Unclaimed, WorkFn};
+use crate::item::{Pending, Unclaimed, WorkFn};
 use crate::pool::model::{
     Item, Touched, batching_pool, exclusive_items, explore, finish, items, pool, start, wait,
     wait_all,
 };
-use crate::pool::{FrontEnd, Pool, PwqKey, PwqState, Traits};
+use crate::pool::{FrontEnd, Pool, PwqKey, PwqState, Sampler, Traits};
 use crate::sys::park::Parker;
 use crate::sys::sync::Mutex;
 use crate::workqueue::parts::flush::{FlushGenerations, wake};
@@ -115,6 +115,11 @@ fn started<const N: usize>(
 
 /// Queues an item on one pool workqueue.
 fn queue(pwq: &Pwq, item: &Item) -> Result<(), Unclaimed> {
-    pwq.publish(item.claim()?);
+    publish(pwq, item.claim()?);
     Ok(())
+}
+
+/// Publishes an item that does not run elsewhere.
+fn publish(pwq: &Pwq, item: Pending) {
+    pwq.publish(item, 0, |_| None, &Sampler::new(), None);
 }

@@ -9,7 +9,7 @@ fn queue_from(wq: &Arc<Queue>, pwq: &Pwq, pools: &[Arc<Pool>], item: &Item) -> b
         return false;
     };
     let find = |id| pools.iter().find(|pool| pool.id == id);
-    pwq.publish_behind_its_run(pending, wq.id(), find);
+    pwq.publish(pending, wq.id(), find, &Sampler::new(), None);
     true
 }
 

@@ -2,7 +2,7 @@
 
 use crate::item::Pending;
 use crate::item::closure::Small;
-use crate::pool::{Claimed, Issuer, Pool, PwqChunks, PwqKey, note_route};
+use crate::pool::{Claimed, Issuer, Pool, PwqChunks, PwqKey, Sampler};
 use std::sync::Arc;
 
 /// The part of one workqueue in one pool, as its queue sees it.
@@ -34,41 +34,9 @@ impl Pwq {
     /// Publishes a closure in a chunk, where it is not visible as an item. `false`: that is not
     /// possible here.
     #[inline]
-    pub(crate) fn publish_closure(&self, closure: &Small) -> bool {
+    pub(crate) fn publish_closure(&self, closure: &Small, via: Option<(Issuer, usize)>) -> bool {
         let chunks = self.chunks.as_ref();
-        chunks.is_some_and(|chunks| self.pool.publish_closure(closure, chunks))
-    }
-
-    /// Remembers the way to the chunks of this pool workqueue: see [`note_route`].
-    #[inline]
-    pub(crate) fn note_route(&self, issuer: Issuer, epoch: usize) {
-        if let Some(chunks) = &self.chunks {
-            note_route(chunks, issuer, epoch);
-        }
-    }
-
-    /// Queues an item that the caller owns.
-    #[inline]
-    pub(crate) fn publish(&self, mut item: Pending) {
-        item.set_destination(self.pool.id, self.key.index);
-        match &self.chunks {
-            Some(chunks) => self.pool.publish_in_chunk(item, chunks),
-            None => self.pool.publish(item),
-        }
-    }
-
-    /// Publishes as [`publish_behind_its_run`](Self::publish_behind_its_run) does, but never in a
-    /// chunk.
-    pub(crate) fn publish_apart<'p>(
-        &self,
-        item: Pending,
-        front: usize,
-        find: impl FnOnce(u32) -> Option<&'p Arc<Pool>>,
-    ) {
-        if let Err(mut item) = self.runs_elsewhere(item, front, find) {
-            item.set_destination(self.pool.id, self.key.index);
-            self.pool.publish_apart(item);
-        }
+        chunks.is_some_and(|chunks| self.pool.publish_closure(closure, chunks, via))
     }
 
     /// Publishes the items that `give` [adds](Self::add_to_batch).
@@ -79,7 +47,7 @@ impl Pwq {
 
     /// Adds an item that the caller owns to a [batch](Self::publish_batch) of this pool workqueue.
     /// If another pool still runs the item, it goes to that pool instead: see
-    /// [`publish_behind_its_run`](Self::publish_behind_its_run).
+    /// [`publish`](Self::publish).
     #[inline]
     pub(crate) fn add_to_batch<'p>(
         &self,
@@ -107,19 +75,22 @@ impl Pwq {
         true
     }
 
-    /// Publishes an item so that it never runs on two pools at the same time. It does so as
-    /// [`publish`](Self::publish) does, except if another pool, on which the item was queued last,
-    /// still runs it for the queue `front`: then the new instance goes to that pool. `find` returns
-    /// the pool with a number.
+    /// Publishes an item that the caller owns so that it never runs on two pools at the same time. If
+    /// another pool, on which the item was queued last, still runs it for the queue `front`, then the
+    /// new instance goes to that pool. `find` returns the pool with a number.
     #[inline]
-    pub(crate) fn publish_behind_its_run<'p>(
+    pub(crate) fn publish<'p>(
         &self,
         item: Pending,
         front: usize,
         find: impl FnOnce(u32) -> Option<&'p Arc<Pool>>,
+        sampler: &Sampler,
+        via: Option<(Issuer, usize)>,
     ) {
-        if let Err(item) = self.runs_elsewhere(item, front, find) {
-            self.publish(item);
+        if let Err(mut item) = self.runs_elsewhere(item, front, find) {
+            item.set_destination(self.pool.id, self.key.index);
+            self.pool
+                .publish(item, self.chunks.as_deref(), sampler, via);
         }
     }
 

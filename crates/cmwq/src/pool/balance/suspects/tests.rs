@@ -50,7 +50,7 @@ fn runs_on(thread: &Thread, id: u32) -> (Arc<Pool>, u32, Arc<WorkerHandle>) {
     let (id, handle) = stubs::searching(&pool);
     handle.tid.store(thread.tid as u32, Ordering::Relaxed);
     handle.in_item.store(true, Ordering::Relaxed);
-    pool.lock().begin(id, pwq.index, false);
+    pool.lock().begin(id, pwq.index);
     (pool, id, handle)
 }
 

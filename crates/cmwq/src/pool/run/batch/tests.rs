@@ -148,7 +148,7 @@ impl Hand {
     fn run(self, next: Next) {
         let ran = match next {
             Next::One(Task { started, run }) => {
-                let panicked = call::run_item(started, run);
+                let panicked = call::call(started, run.current);
                 Ran::One { run, panicked }
             }
             Next::Batch(begun) => self.pool.run_batch(begun, &self.handle),

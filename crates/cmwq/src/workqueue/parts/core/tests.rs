@@ -43,7 +43,8 @@ fn a_drain_waits_for_issuers_that_have_found_the_queue_open() {
             counts.fetch_add(1, Ordering::SeqCst);
         });
         // SAFETY: the item exists until its function runs.
-        pwq.publish(unsafe { Pending::one_shot(item) });
+        let item = unsafe { Pending::one_shot(item) };
+        pwq.publish(item, 0, |_| None, &core.sampler, None);
         drop(pin);
         assert_eq!(drain.join().unwrap(), 1, "the drain has waited for it");
     });
