@@ -4,6 +4,7 @@
 use super::*;
 use crate::Engine;
 use crate::Workqueue;
+use crate::pool::stubs;
 use crate::topology::Topology;
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -31,5 +32,22 @@ fn a_pending_item_that_is_being_disabled_is_moved_and_left_to_who_disables_it() 
         assert_eq!(wq.mod_delayed(&work, delay), Moved::Disabled);
         assert!(!work.is_pending());
         assert!(work.work.as_raw().enable_work());
+    }
+}
+
+/// A cancel that waits disables the item meanwhile, unless the depth is at its maximum already.
+#[test]
+fn a_cancel_at_the_greatest_depth_leaves_the_depth_as_it_is() {
+    const MOST: usize = 65_535;
+    let item = RawDelayedWork::new(stubs::nothing);
+    for with_timer in [true, false] {
+        (0..MOST).for_each(|_| assert!(!item.disable_work()));
+        let removed = match with_timer {
+            true => item.cancel_sync(),
+            false => item.work().cancel_sync(),
+        };
+        assert!(!removed, "it is not pending");
+        let enabled = (0..MOST).filter(|_| item.enable_work());
+        assert_eq!(enabled.count(), 1, "with its timer: {with_timer}");
     }
 }
