@@ -316,4 +316,26 @@ mod tests {
         // A CPU that the topology does not know goes round as well.
         assert_eq!([from(&cpus, 77), from(&cpus, 77)], [6, 7]);
     }
+
+    #[test]
+    fn a_bh_pool_whose_cpu_is_gone_runs_one_item_at_a_time_on_the_unbound_cpus() {
+        let cpus = cpus();
+        let binding = |kind, cpu| {
+            let binding = cpus.binding(&PoolKey {
+                kind,
+                nice: 0,
+                pod: CpuSet::from_iter([cpu]),
+                effective: None,
+                threads: None,
+            });
+            (binding.cpus.to_string(), binding.target, binding.associated)
+        };
+        let there = ("2".to_owned(), 1, true);
+        assert_eq!(binding(PoolFor::Bh(2), 2), there);
+        assert_eq!(binding(PoolFor::PerCpu(2), 2), there);
+        // The process may not use CPU 77.
+        let gone = |target| ("4-7".to_owned(), target, false);
+        assert_eq!(binding(PoolFor::Bh(77), 77), gone(1));
+        assert_eq!(binding(PoolFor::PerCpu(77), 77), gone(4));
+    }
 }
