@@ -143,3 +143,25 @@ fn a_thread_that_got_the_id_of_a_rescuer_that_is_gone_is_left_alone() {
     rescuer.move_to(&CpuSet::from_iter(all.first()));
     assert_eq!(thread::current_binding().unwrap(), all);
 }
+
+/// A rescuer that looked for it there would look until the run ends.
+#[test]
+fn an_item_that_waits_behind_a_run_of_itself_is_not_taken_for_one_on_the_worklist() {
+    let pool = stubs::pool(1, 0);
+    let pwq = stubs::add_pwq(&pool, Traits::default(), 3);
+    let item = Work::new(|| ());
+    let next = || pool.lock().next_task(Executor::worker());
+    let is_on_worklist = || pool.lock_accepting().has_on_worklist(pwq.index);
+    stubs::queue(&pool, pwq, &item);
+    let Task { started, run } = next().expect("one waits");
+    assert!(!is_on_worklist(), "it runs");
+    stubs::queue(&pool, pwq, &item);
+    assert!(is_on_worklist(), "no thread has looked at it yet");
+    assert!(next().is_none(), "it waits for its run");
+    assert!(!is_on_worklist(), "the thread that runs it goes on with it");
+    let panicked = run_item(started, run);
+    let behind = pool.lock().end_task(run, panicked);
+    let Task { started, run } = behind.expect("it comes after its run");
+    let panicked = run_item(started, run);
+    assert!(pool.lock().end_task(run, panicked).is_none());
+}
