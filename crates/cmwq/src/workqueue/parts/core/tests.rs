@@ -5,6 +5,8 @@ use crate::engine::epochs;
 use crate::item::{Pending, closure};
 use crate::pool::{Pool, stubs};
 use crate::sys::atomic::Ordering;
+use crate::sys::epoch::Replaced;
+use crate::types::WorkqueueAttrs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
@@ -67,4 +69,37 @@ fn the_number_of_a_pool_is_not_used_again_while_a_thread_has_the_pool() {
             assert!(gone.iter().all(|pool| pool.id != number));
         }
     }
+}
+
+/// Another thread may have queued on the new pool workqueue already, and told this thread of it. So
+/// this thread must not use a route that it has kept until the grace period begins.
+#[test]
+fn an_item_of_an_ordered_queue_follows_a_slot_that_was_replaced_just_now() {
+    let engine = Engine::builder().build().expect("an engine");
+    let queue = engine.workqueue("ordered").ordered().build();
+    let queue = queue.expect("a queue");
+    let core = queue.core.clone();
+    let mut control = core.control.lock();
+    let attrs = WorkqueueAttrs {
+        nice: 1,
+        ..control.attrs.clone()
+    };
+    let mapping = engine.map(&attrs, core.kind, None);
+    let new = core.make_pwqs(&mapping, &control.current);
+    let slots = core.slots.get().expect("set when the queue was made");
+    // The thread could keep the route of this item.
+    queue.execute(|| ()).expect("it is open");
+    let replaced = slots.iter().map(|slot| slot.replace(new[0].clone()));
+    let replaced: Vec<_> = replaced.collect();
+    queue.execute(|| ()).expect("it is open");
+    let key = new[0].key;
+    let there = new[0].pool.lock_accepting().in_flight(key);
+    // The rest of a change of attributes.
+    drop(Replaced::retire(replaced, epochs()));
+    let old = std::mem::replace(&mut control.current, new);
+    drop(control);
+    old.iter().for_each(|pwq| core.retire(pwq));
+    let ended = queue.shutdown().wait_timeout(Duration::from_secs(60));
+    ended.expect("both items have ended");
+    assert_eq!(there, 1, "it could overtake an item that is there");
 }
