@@ -170,6 +170,34 @@ fn places_go_round() {
     drop(first);
 }
 
+/// Threads look for a free place now and then, and most often in vain.
+#[test]
+fn queues_keep_their_turns_while_no_place_is_free() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("turns", &engine);
+    for looks in 0..4 {
+        let group = ConcurrencyGroup::new("turns", 1);
+        let queue = |name| engine.workqueue(name).group(&group).build().unwrap();
+        let queues = ["holds", "first", "second"].map(queue);
+        let door = Door::new();
+        let holds = held(&queues[0], 0, 1, &door);
+        door.wait_for(1);
+        let order = Arc::new(Mutex::new(Vec::new()));
+        for (number, queue) in queues[1..].iter().enumerate() {
+            let order = order.clone();
+            let note = move || order.lock().unwrap().push(number);
+            queue.execute(note).unwrap();
+            // The thread that accepts an item enters its workqueue in the ring.
+            eventually(|| !engine.queue_states().is_empty() && group.state().waiting == number + 1);
+        }
+        (0..looks).for_each(|_| group.set_max_active(1).expect("no child's"));
+        door.open.complete();
+        eventually(|| order.lock().unwrap().len() == 2);
+        assert_eq!(*order.lock().unwrap(), [0, 1], "after {looks} looks");
+        drop(holds);
+    }
+}
+
 #[test]
 fn a_queue_at_its_own_limit_keeps_nobody_from_the_groups() {
     let engine = engine("l3:1 core:4 pu:1");
