@@ -1,8 +1,8 @@
 //! Flushes, drains and shutdowns that are awaited; clones of a queue, and the drop of the last one.
 
 use crate::harness::{Deadline, Door, block_on, engine, eventually};
-use cmwq::Refused;
 use cmwq::types::{FlushError, WorkqueueAttrs};
+use cmwq::{Completion, Refused};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -129,6 +129,44 @@ fn an_awaited_drain_closes_the_queue_until_it_is_ready_or_dropped() {
     assert_eq!(block_on(drain), Ok(()));
     assert_eq!(ran.load(Ordering::SeqCst), 1);
     assert_eq!(wq.execute(|| ()), Ok(()));
+}
+
+/// The item may wait for the thread that polls.
+#[test]
+fn a_poll_of_a_drain_returns_while_an_item_runs_that_came_during_the_drain() {
+    const LONG: Duration = Duration::from_secs(10);
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("polls of a drain", &engine);
+    let wq = engine.workqueue("t").build().unwrap();
+    let doors = [Door::new(), Door::new()];
+    let ([first, second], its_queue) = (doors.clone(), wq.clone());
+    let chain = move || {
+        first.pass();
+        its_queue.execute(move || second.pass()).unwrap();
+    };
+    wq.execute(chain).unwrap();
+    doors[0].wait_for(1);
+    let counts = Arc::new(Counts::default());
+    let waker = Waker::from(counts.clone());
+    let mut context = Context::from_waker(&waker);
+    let mut drain = Box::pin(wq.drain_async());
+    assert!(drain.as_mut().poll(&mut context).is_pending());
+    doors[0].open.complete();
+    doors[1].wait_for(1);
+    eventually(|| counts.woken() > 0);
+    let polled = Completion::new();
+    let is_pending = std::thread::scope(|scope| {
+        // A poll that waits gets the end of the item at last.
+        scope.spawn(|| {
+            polled.wait_timeout(LONG);
+            doors[1].open.complete();
+        });
+        let is_pending = drain.as_mut().poll(&mut context).is_pending();
+        polled.complete();
+        is_pending
+    });
+    assert!(is_pending, "it has waited for the item");
+    assert_eq!(block_on(drain), Ok(()));
 }
 
 #[test]
