@@ -10,7 +10,7 @@ use cmwq::{
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(1 << 20);
@@ -306,4 +306,34 @@ fn an_item_waits_for_the_results_that_can_come() {
     door.wait_for(1);
     door.open.complete();
     assert_eq!(waits.join().unwrap(), [2]);
+}
+
+/// A poster may post at any time, and a frozen queue goes on when it is thawed.
+#[test]
+fn an_item_waits_for_the_results_that_may_come_one_day() {
+    const TIME: Duration = Duration::from_millis(30);
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("results that may come", &engine);
+    let wq = engine.workqueue("one").max_active(1).build().unwrap();
+    let frozen = engine.workqueue("frozen").freezable().build().unwrap();
+    engine.freeze_workqueues_begin();
+    let [by_poster, by_frozen] = [true, false].map(|by_poster| {
+        let (own, frozen) = (wq.clone(), frozen.clone());
+        let waits = wq.spawn(move || {
+            let done = CompletionQueue::new();
+            // This one needs the place of its issuer.
+            done.submit(&own, 1, || ()).unwrap();
+            let poster = by_poster.then(|| done.poster());
+            if poster.is_none() {
+                done.submit(&frozen, 2, || ()).unwrap();
+            }
+            let begun = Instant::now();
+            let came = done.wait_timeout(9, &mut Vec::new(), TIME);
+            (came, begun.elapsed() >= TIME)
+        });
+        waits.join().unwrap()
+    });
+    engine.thaw_workqueues();
+    assert_eq!(by_poster, (0, true), "a poster is there");
+    assert_eq!(by_frozen, (0, true), "one will be thawed");
 }
