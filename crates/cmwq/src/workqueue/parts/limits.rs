@@ -256,9 +256,23 @@ impl NodeNumbers {
 
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
+    use super::NodeNumbers;
     use crate::Engine;
+    use crate::topology::CpuSet;
     use crate::types::WorkqueueAttrs;
     use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_node_gets_its_share_for_those_of_its_cpus_that_the_queue_may_use() {
+        let numbers = NodeNumbers {
+            max_active: 20,
+            min_active: 2,
+            frozen: false,
+        };
+        let cpus = |text: &str| -> CpuSet { text.parse().expect("a list of CPUs") };
+        let shares = ["0-1", "2-3", "4-5"].map(|node| numbers.share(&cpus(node), &cpus("0-2")));
+        assert_eq!(shares, [14, 7, 2]);
+    }
 
     #[test]
     fn credits_that_a_thread_hands_on_may_still_make_items_active() {
