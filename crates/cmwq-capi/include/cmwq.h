@@ -260,6 +260,32 @@ int cmwq_flush_workqueue(struct cmwq_workqueue *wq);
  */
 int cmwq_drain_workqueue(struct cmwq_workqueue *wq);
 /*
+ * The two above, for `timeout_ns` nanoseconds at most. -ETIMEDOUT: items have not ended by then;
+ * they stay queued and run later, and cmwq_workqueue_unfinished() says which they are. After a
+ * drain that has timed out the queue accepts items from outside again.
+ */
+CMWQ_MUST_CHECK int cmwq_flush_workqueue_timeout_ns(struct cmwq_workqueue *wq, uint64_t timeout_ns);
+CMWQ_MUST_CHECK int cmwq_drain_workqueue_timeout_ns(struct cmwq_workqueue *wq, uint64_t timeout_ns);
+/*
+ * Closes the workqueue, so that from now on only its own items may queue on it; waits until
+ * everything that is queued has run, for `timeout_ns` nanoseconds at most; and ends the workqueue.
+ * -ETIMEDOUT: items have not ended by then. The workqueue still exists then and stays closed, and
+ * its items run on: the caller may call this function again, or cmwq_destroy_workqueue(), or may
+ * end the process. -EDEADLK, as for cmwq_flush_workqueue(): nothing has changed. Cancel delayed
+ * items before, as for cmwq_destroy_workqueue().
+ */
+CMWQ_MUST_CHECK int cmwq_destroy_workqueue_timeout_ns(struct cmwq_workqueue *wq,
+	uint64_t timeout_ns);
+/*
+ * Writes what has not ended at this moment, for a log after a deadline has passed: a line with the
+ * numbers of running and of waiting items, and a line for each function that runs, with its thread
+ * and for how long it has run. The text ends with a NUL, and is cut if it is longer than `size`;
+ * `text` may be NULL if `size` is 0. Returns the length of the whole text, as snprintf() does.
+ * Functions have names if the linker has put them into the program's dynamic symbol table
+ * (-rdynamic), and addresses otherwise.
+ */
+long cmwq_workqueue_unfinished(struct cmwq_workqueue *wq, char *text, size_t size);
+/*
  * Changes the limit, which is 1 to 2048: 0 and a negative value are taken for 1, a larger one for
  * 2048, with a warning. (The file of the same name, cmwq_workqueue_write_attribute(), refuses 0 and
  * negative values, as the kernel's does.) -EINVAL: an ordered or BH queue, which have none to

@@ -318,6 +318,42 @@ public:
 	void flush() { detail::checked(cmwq_flush_workqueue(wq_), "cmwq_flush_workqueue"); }
 	/* Waits until it is empty; meanwhile only its own items may queue on it. */
 	void drain() { detail::checked(cmwq_drain_workqueue(wq_), "cmwq_drain_workqueue"); }
+	/* As flush(), for `timeout` at most. false: items have not ended by then. */
+	[[nodiscard]] bool flush_for(std::chrono::nanoseconds timeout)
+	{
+		return has_ended(cmwq_flush_workqueue_timeout_ns(wq_, detail::nanoseconds(timeout)),
+				 "cmwq_flush_workqueue_timeout_ns");
+	}
+	/* As drain(), for `timeout` at most. false: items have not ended by then. */
+	[[nodiscard]] bool drain_for(std::chrono::nanoseconds timeout)
+	{
+		return has_ended(cmwq_drain_workqueue_timeout_ns(wq_, detail::nanoseconds(timeout)),
+				 "cmwq_drain_workqueue_timeout_ns");
+	}
+	/*
+	 * Ends the workqueue, which this object owns, as cmwq_destroy_workqueue_timeout_ns() does.
+	 * true: it has ended, and the object is as one that was moved from. false: items have not
+	 * ended by then; the workqueue accepts no others, and the destructor waits for them.
+	 */
+	[[nodiscard]] bool end_within(std::chrono::nanoseconds timeout)
+	{
+		auto said = cmwq_destroy_workqueue_timeout_ns(wq_, detail::nanoseconds(timeout));
+		bool ended = has_ended(said, "cmwq_destroy_workqueue_timeout_ns");
+
+		if (ended)
+			wq_ = nullptr;
+		return ended;
+	}
+	/* What has not ended: a line, and one more for each function that runs. */
+	std::string unfinished() const
+	{
+		char text[4096];
+		long length = cmwq_workqueue_unfinished(wq_, text, sizeof(text));
+
+		if (length < 0)
+			detail::fail(static_cast<int>(-length), "cmwq_workqueue_unfinished");
+		return text;
+	}
 	void set_max_active(int max_active)
 	{
 		detail::checked(cmwq_workqueue_set_max_active(wq_, max_active),
@@ -357,6 +393,15 @@ public:
 
 private:
 	workqueue(cmwq_workqueue *wq, const std::string &name) : wq_(wq), name_(name) {}
+
+	/* What a wait with a deadline has said. */
+	static bool has_ended(int said, const char *call)
+	{
+		if (said == -ETIMEDOUT)
+			return false;
+		detail::checked(said, call);
+		return true;
+	}
 
 	/* How many items are published at a time. */
 	static constexpr std::size_t batch = 128;

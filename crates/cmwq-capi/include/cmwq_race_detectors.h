@@ -427,6 +427,39 @@ static inline int cmwq_told_destroy_workqueue(struct cmwq_workqueue *wq)
 	return result;
 }
 
+CMWQ_MUST_CHECK static inline int cmwq_told_flush_workqueue_timeout_ns(struct cmwq_workqueue *wq,
+	uint64_t timeout_ns)
+{
+	uint64_t queue = wq ? cmwq_workqueue_id(wq) : 0;
+	int result = cmwq_flush_workqueue_timeout_ns(wq, timeout_ns);
+
+	if (result == 0)
+		cmwq_told_acquire(cmwq_told_place(queue));
+	return result;
+}
+
+CMWQ_MUST_CHECK static inline int cmwq_told_drain_workqueue_timeout_ns(struct cmwq_workqueue *wq,
+	uint64_t timeout_ns)
+{
+	uint64_t queue = wq ? cmwq_workqueue_id(wq) : 0;
+	int result = cmwq_drain_workqueue_timeout_ns(wq, timeout_ns);
+
+	if (result == 0)
+		cmwq_told_acquire(cmwq_told_place(queue));
+	return result;
+}
+
+CMWQ_MUST_CHECK static inline int cmwq_told_destroy_workqueue_timeout_ns(struct cmwq_workqueue *wq,
+	uint64_t timeout_ns)
+{
+	uint64_t queue = wq ? cmwq_workqueue_id(wq) : 0;
+	int result = cmwq_destroy_workqueue_timeout_ns(wq, timeout_ns);
+
+	if (result == 0)
+		cmwq_told_acquire(cmwq_told_place(queue));
+	return result;
+}
+
 #define cmwq_try_queue_work(wq, work) cmwq_told_try_queue_work((wq), (work))
 #define cmwq_queue_work_wait_ns(wq, work, timeout_ns) cmwq_told_queue_work_wait_ns((wq), (work), (timeout_ns))
 #define cmwq_try_queue_delayed_work_ns(wq, dwork, delay_ns) cmwq_told_try_queue_delayed_work_ns((wq), (dwork), (delay_ns))
@@ -462,6 +495,12 @@ static inline int cmwq_told_destroy_workqueue(struct cmwq_workqueue *wq)
 #define cmwq_flush_workqueue(wq) cmwq_told_flush_workqueue((wq))
 #define cmwq_drain_workqueue(wq) cmwq_told_drain_workqueue((wq))
 #define cmwq_destroy_workqueue(wq) cmwq_told_destroy_workqueue((wq))
+#define cmwq_flush_workqueue_timeout_ns(wq, timeout_ns) \
+	cmwq_told_flush_workqueue_timeout_ns((wq), (timeout_ns))
+#define cmwq_drain_workqueue_timeout_ns(wq, timeout_ns) \
+	cmwq_told_drain_workqueue_timeout_ns((wq), (timeout_ns))
+#define cmwq_destroy_workqueue_timeout_ns(wq, timeout_ns) \
+	cmwq_told_destroy_workqueue_timeout_ns((wq), (timeout_ns))
 
 #include "cmwq_race_detectors_others.h"
 

@@ -12,6 +12,7 @@ use cmwq::types::FlushError;
 use cmwq::{Engine, Workqueue, WorkqueueBuilder};
 use std::ffi::{c_char, c_int, c_long, c_uint};
 use std::sync::Arc;
+use std::time::Duration;
 
 #[inline]
 pub(crate) fn from_c(wq: *mut Wq) -> Option<WorkqueueHandle> {
@@ -188,6 +189,57 @@ abi! {
 
     fn cmwq_drain_workqueue(call, wq: *mut Wq) -> c_int {
         call.with(wq, |queue| call.waited(queue.drain()))
+    }
+
+    fn cmwq_flush_workqueue_timeout_ns(call, wq: *mut Wq, timeout_ns: u64) -> c_int {
+        call.with(wq, |queue| call.waited(queue.flush_timeout(Duration::from_nanos(timeout_ns))))
+    }
+
+    fn cmwq_drain_workqueue_timeout_ns(call, wq: *mut Wq, timeout_ns: u64) -> c_int {
+        call.with(wq, |queue| call.waited(queue.drain_timeout(Duration::from_nanos(timeout_ns))))
+    }
+
+    fn cmwq_destroy_workqueue_timeout_ns(call, wq: *mut Wq, timeout_ns: u64) -> c_int {
+        let Some(handle) = from_c(wq) else {
+            return call.no_queue(wq);
+        };
+        if system::is_system(handle) {
+            return call.wrong(Wrong::SystemQueue, "a system workqueue cannot be destroyed");
+        }
+        call.with(wq, |queue| {
+            // A caller that must not wait for the queue is told so before the queue is closed.
+            if let Err(why @ (FlushError::OwnItem | FlushError::InWaker)) = queue.flush_timeout(Duration::ZERO) {
+                return call.waited(Err(why));
+            }
+            let mut end = Workqueue::clone(&queue).shutdown();
+            let why = end.wait_timeout(Duration::from_nanos(timeout_ns)).err().map(|unfinished| unfinished.why);
+            match why {
+                // The child of a fork has nothing to wait for, and forgets its parent's queue.
+                None | Some(FlushError::Forked) => match handle.destroy() {
+                    Ok(()) => 0,
+                    Err(_) => call.no_queue(wq),
+                },
+                Some(why) => call.waited(Err(why)),
+            }
+        })
+    }
+
+    fn cmwq_workqueue_unfinished(call, wq: *mut Wq, text: *mut c_char, size: usize) -> c_long {
+        if text.is_null() && size > 0 {
+            return call.wrong(Wrong::NullArgument, "the memory for the text is NULL");
+        }
+        call.with(wq, |queue| {
+            let unfinished = queue.unfinished().to_string();
+            if size > 0 {
+                let length = unfinished.len().min(size - 1);
+                // SAFETY: the header asks for so much memory, and the NUL has a place behind the text.
+                unsafe {
+                    text.cast::<u8>().copy_from_nonoverlapping(unfinished.as_ptr(), length);
+                    text.add(length).write(0);
+                }
+            }
+            unfinished.len() as c_long
+        })
     }
 
     fn cmwq_workqueue_set_max_active(call, wq: *mut Wq, max_active: c_int) -> c_int {

@@ -147,6 +147,29 @@ void bounds()
     CHECK(item.enable() && queue.queue(item) == cmwq::queued::accepted && item.flush_for(cmwq::forever));
 }
 
+// Waits for a whole queue, and its end, up to a deadline.
+void deadlines()
+{
+    using namespace std::chrono_literals;
+    cmwq::workqueue queue("deadlines", CMWQ_WQ_UNBOUND, 1);
+    std::promise<void> begun, go;
+    queue.execute([&, released = go.get_future().share()] {
+        begun.set_value();
+        released.wait();
+    });
+    begun.get_future().wait();
+    CHECK(!queue.flush_for(1ms) && !queue.drain_for(-1ms));
+    // It is open again.
+    queue.execute([] {});
+    CHECK(!queue.end_within(1ms));
+    CHECK(error_of([&] { queue.execute([] {}); }) == ESHUTDOWN);
+    CHECK(queue.unfinished().find("1 running and 1 waiting") != std::string::npos);
+    go.set_value();
+    CHECK(queue.flush_for(cmwq::forever) && queue.drain_for(cmwq::forever));
+    CHECK(queue.end_within(cmwq::forever) && queue.native_handle() == nullptr);
+    CHECK(error_of([&] { (void)queue.flush_for(1ms); }) == EINVAL);
+}
+
 void refusals()
 {
     cmwq::workqueue queue("refusals", CMWQ_WQ_UNBOUND, 1);
@@ -346,6 +369,7 @@ int main()
     nothing_is_leaked(queue);
     bounds();
     refusals();
+    deadlines();
     scopes(queue);
     reusable_items(queue);
     moves_and_order();

@@ -97,6 +97,35 @@ fn a_canceller_of_the_last_item_wakes_a_flush_too() {
 }
 
 #[test]
+fn waits_for_a_queue_end_by_their_deadlines() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("waits with deadlines", &engine);
+    let wq = engine.workqueue("t").ordered().build().unwrap();
+    let (door, hour) = (Door::new(), Duration::from_secs(3600));
+    held(&wq, &door);
+    for short in [Duration::ZERO, Duration::from_millis(1)] {
+        assert_eq!(wq.flush_timeout(short), Err(FlushError::TimedOut));
+        assert_eq!(wq.drain_timeout(short), Err(FlushError::TimedOut));
+    }
+    // The drains that have timed out have opened the queue again.
+    let ran = Arc::new(AtomicUsize::new(0));
+    let work = crate::harness::counting(&ran);
+    assert!(wq.queue(&work).is_accepted());
+    door.open.complete();
+    assert_eq!(wq.flush_timeout(hour), Ok(()));
+    assert_eq!(ran.load(Ordering::SeqCst), 1);
+    assert!(wq.queue(&work).is_accepted());
+    assert_eq!(wq.drain_timeout(hour), Ok(()));
+    assert_eq!(ran.load(Ordering::SeqCst), 2);
+    let own = wq.clone();
+    let waits = move || [own.flush_timeout(hour), own.drain_timeout(hour)];
+    // On a worker: a thread that joins the item may run it.
+    let said = wq.spawn(waits);
+    eventually(|| said.is_finished());
+    assert_eq!(said.join().unwrap(), [Err(FlushError::OwnItem); 2]);
+}
+
+#[test]
 fn an_awaited_drain_closes_the_queue_until_it_is_ready_or_dropped() {
     let engine = engine("l3:1 core:2 pu:1");
     let _deadline = Deadline::new("awaited drains", &engine);

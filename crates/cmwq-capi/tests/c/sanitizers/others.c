@@ -107,7 +107,12 @@ static void batches(int round)
 	for (i = 0; i < ITEMS; i++)
 		jobs[i].in = jobs[i].out;
 	check(cmwq_queue_work_batch_fates(wq, works, ITEMS, fates) == ITEMS, __LINE__);
-	cmwq_flush_workqueue(wq);
+	if (round % 3 == 0)
+		cmwq_flush_workqueue(wq);
+	else if (round % 3 == 1)
+		check(cmwq_flush_workqueue_timeout_ns(wq, UINT64_MAX) == 0, __LINE__);
+	else
+		check(cmwq_drain_workqueue_timeout_ns(wq, UINT64_MAX) == 0, __LINE__);
 	for (i = 0; i < ITEMS; i++)
 		check(jobs[i].out == round + i + 2 || RACE != 0, __LINE__);
 }
@@ -220,6 +225,9 @@ int main(void)
 	rcu_barrier();
 	check(nr_freed == (ROUNDS + 1) / 3 + 1 || RACE != 0, __LINE__);
 	cmwq_cq_destroy(cq);
-	cmwq_destroy_workqueue(wq);
+	cmwq_init_work(&jobs[0].work, run);
+	check(cmwq_queue_work(wq, &jobs[0].work), __LINE__);
+	check(cmwq_destroy_workqueue_timeout_ns(wq, UINT64_MAX) == 0, __LINE__);
+	jobs[0].out = 0;
 	return 0;
 }

@@ -76,6 +76,46 @@ impl Workqueue {
         }
     }
 
+    /// Waits as [`flush`](Self::flush) does, for at most `timeout`. On a worker this counts as
+    /// blocking.
+    ///
+    /// ```
+    /// # let log = cmwq::Workqueue::builder("log").build()?;
+    /// use std::time::Duration;
+    ///
+    /// log.execute(|| println!("written"))?;
+    /// if log.flush_timeout(Duration::from_secs(10)).is_err() {
+    ///     eprintln!("{}", log.unfinished()); // the functions that still run
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`FlushError::TimedOut`], and those of [`flush`](Self::flush). The items stay queued.
+    pub fn flush_timeout(&self, timeout: Duration) -> Result<(), FlushError> {
+        self.core.may_wait()?;
+        wait_for(self.flush_async(), timeout)
+    }
+
+    /// Waits as [`drain`](Self::drain) does, for at most `timeout`. When it returns, with an error
+    /// too, items from outside are accepted again. On a worker this counts as blocking.
+    ///
+    /// ```
+    /// # let log = cmwq::Workqueue::builder("log").build()?;
+    /// use std::time::Duration;
+    ///
+    /// log.drain_timeout(Duration::from_secs(10))?;
+    /// log.execute(|| println!("it was empty, and goes on"))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`flush_timeout`](Self::flush_timeout).
+    pub fn drain_timeout(&self, timeout: Duration) -> Result<(), FlushError> {
+        self.core.may_wait()?;
+        wait_for(self.drain_async(), timeout)
+    }
+
     /// Ends the queue in order, for all its clones: from this call on only its own items may queue,
     /// and items from outside are [refused](crate::Refused::Draining). What is queued still runs.
     /// The returned future is ready when all of it has ended and the workers are released; a thread
@@ -113,6 +153,14 @@ impl Workqueue {
     pub fn unfinished(&self) -> Unfinished {
         unfinished(&self.core, FlushError::TimedOut)
     }
+}
+
+/// Waits for a flush or a drain, up to a deadline. The future is dropped before this returns.
+fn wait_for<F>(future: F, timeout: Duration) -> Result<(), FlushError>
+where
+    F: Future<Output = Result<(), FlushError>> + Unpin,
+{
+    block_on(future, Some(clock::deadline_after(timeout))).unwrap_or(Err(FlushError::TimedOut))
 }
 
 fn unfinished(core: &WqCore, why: FlushError) -> Unfinished {
