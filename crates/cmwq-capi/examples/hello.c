@@ -17,8 +17,9 @@ static struct cmwq_work work = CMWQ_WORK_INIT(hello);
 
 int main(void)
 {
-	struct cmwq_workqueue *wq = cmwq_alloc_workqueue("hello", CMWQ_WQ_UNBOUND, 0);
+	struct cmwq_workqueue *wq;
 
+	wq = cmwq_alloc_workqueue("hello", CMWQ_WQ_UNBOUND, 0);
 	if (!wq) {
 		perror("cmwq_alloc_workqueue");
 		return 1;

@@ -58,56 +58,6 @@ fn the_lines_of_the_headers_that_programs_are_written_by_fit_a_screen() {
     }
 }
 
-/// The pages have the headers for their source.
-#[test]
-fn every_declared_function_has_a_man_page_without_a_warning() {
-    let folder = folder("man");
-    succeeds(Command::new(crate_dir().join("man")).arg(&folder));
-    let page = |name: &str| fs::read_to_string(folder.join(format!("{name}.3"))).expect(name);
-    let mut parts = BTreeSet::new();
-    for name in DECLARING {
-        let text = fs::read_to_string(crate_dir().join("include").join(name)).unwrap();
-        for function in declared(&text).iter().filter(|name| !name.ends_with("_wq")) {
-            let link = page(function);
-            let part = link.strip_prefix(".so man3/").expect(&link).trim_end();
-            let part = part.strip_suffix(".3").expect(part).to_owned();
-            let text = page(&part);
-            // Its prototype in the synopsis, its name before its description.
-            assert!(
-                text.matches(&format!("{function}(")).count() >= 2,
-                "{function}: {text}"
-            );
-            let (_, names) = text.split_once(".SH NAME\n").expect("its names");
-            let (names, _) = names.split_once("\n").expect("a line");
-            assert!(names.contains(function.as_str()), "{names}");
-            // What is bold has a line of a terminal for itself: broken, it could not be read.
-            let heads = text.lines().filter_map(|line| line.strip_prefix(".B "));
-            let broken: Vec<&str> = heads.filter(|head| head.len() > 72).collect();
-            assert!(broken.is_empty(), "{part}: {broken:?}");
-            parts.insert(part);
-        }
-    }
-    assert!(parts.len() > 10, "{parts:?}");
-    let queueing = page("cmwq_queueing");
-    assert!(queueing.contains("Queues `work`, to run near the CPU that the caller is on."));
-    parts.insert("cmwq".to_owned());
-    if has_or_says("groff") {
-        for part in parts {
-            let mut groff = Command::new("groff");
-            groff.args(["-ww", "-man", "-Tutf8", "-rLL=100n", "-z"]);
-            let output = groff
-                .arg(folder.join(format!("{part}.3")))
-                .output()
-                .unwrap();
-            let warnings = String::from_utf8_lossy(&output.stderr);
-            assert!(
-                output.status.success() && warnings.is_empty(),
-                "{part}: {warnings}"
-            );
-        }
-    }
-}
-
 /// Both headers have a constant for each line in the library's table of scopes.
 #[test]
 fn every_scope_has_its_number_in_c() {

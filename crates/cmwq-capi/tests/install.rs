@@ -267,6 +267,7 @@ fn pages_and_examples_are_installed_and_taken_away_again() {
     for example in [
         "hello.c",
         "futures.cpp",
+        "man/queueing.c",
         "libuv/uv_on_cmwq.c",
         "libuv/cmwq-node",
     ] {

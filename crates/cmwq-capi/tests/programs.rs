@@ -205,9 +205,8 @@ fn waits_that_end_by_their_deadlines() {
 fn waits_for_a_whole_queue_that_end_by_their_deadlines() {
     let folder = folder("queue_deadlines");
     let source = "tests/c/programs/queue_deadlines.c";
-    // The symbols of a program are found in its dynamic table.
-    let program = compile(&folder, source, &cc(), &["-std=gnu11", "-rdynamic"]);
-    run::<&str>(&program, &[]);
+    let named = ["-std=gnu11", "-rdynamic"];
+    run::<&str>(&compile(&folder, source, &cc(), &named), &[]);
 }
 
 #[test]

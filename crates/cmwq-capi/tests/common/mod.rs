@@ -123,7 +123,16 @@ pub(crate) fn compile<A: AsRef<OsStr>>(
     compiler: &str,
     args: &[A],
 ) -> PathBuf {
-    let source = crate_dir().join(source);
+    compile_at(folder, &crate_dir().join(source), compiler, args)
+}
+
+/// The same, of a source anywhere.
+pub(crate) fn compile_at<A: AsRef<OsStr>>(
+    folder: &Path,
+    source: &Path,
+    compiler: &str,
+    args: &[A],
+) -> PathBuf {
     let program = folder.join(source.file_stem().unwrap());
     let mut command = Command::new(compiler);
     command
@@ -131,7 +140,7 @@ pub(crate) fn compile<A: AsRef<OsStr>>(
         .args(["-O1", "-g", "-pthread"])
         .args(args)
         .args(includes());
-    command.arg(&source).arg("-L").arg(folder);
+    command.arg(source).arg("-L").arg(folder);
     command.arg(format!("-Wl,-rpath,{}", folder.display()));
     command.args(["-lcmwq", "-ldl", "-o"]).arg(&program);
     succeeds(&mut command);
