@@ -13,6 +13,32 @@ mod random;
 mod tokio_server;
 
 use deadline::Deadline;
+use std::fs;
+use std::path::Path;
+
+/// Programs that measure are in the crate `cmwq-measure`. Seen to fail: an example that a page does
+/// not name.
+#[test]
+fn the_examples_are_services_and_are_found_from_where_readers_begin() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let pages = ["../../README.md", "../../docs/adopting.md", "src/lib.rs"];
+    let pages = pages.map(|page| (page, fs::read_to_string(root.join(page)).unwrap()));
+    let mut names = Vec::new();
+    for entry in fs::read_dir(root.join("examples")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        for (page, text) in &pages {
+            let link = format!("crates/cmwq/examples/{name}");
+            assert!(text.contains(&link), "{page} has no link to {name}");
+        }
+        names.push(name);
+    }
+    names.sort();
+    // Each of them is run below.
+    assert_eq!(
+        names,
+        ["epoll_server.rs", "http_server.rs", "tokio_server.rs"]
+    );
+}
 
 #[test]
 fn an_epoll_loop_gets_results_by_an_eventfd() {

@@ -196,6 +196,7 @@ impl<'a> Rules<'a> {
                 "-p" => self.sources.has_package(pair[1]),
                 "--example" => has_target("examples", pair[1]),
                 "--test" => has_target("tests", pair[1]),
+                "--bin" => has_target("src/bin", pair[1]),
                 _ => true,
             };
             if !there {

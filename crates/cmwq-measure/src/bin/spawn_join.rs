@@ -1,6 +1,6 @@
 //! `spawn(..).join()` of an empty closure, in a loop, by as many issuers as asked for, each bound to a CPU in turn.
 //!
-//! `cargo run --release -p cmwq --example spawn_join -- 1 2 4 16`
+//! `cargo run --release -p cmwq-measure --bin spawn_join -- 1 2 4 16`
 
 use cmwq::Engine;
 use cmwq::topology::Topology;

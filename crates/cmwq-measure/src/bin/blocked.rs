@@ -1,6 +1,6 @@
 //! How soon a worker that blocks is replaced, if it says so and if it does not.
 //!
-//! `cargo run --release -p cmwq --example blocked`
+//! `cargo run --release -p cmwq-measure --bin blocked`
 //!
 //! On a per-CPU queue one item runs at a time. The first goes to sleep, the second is queued behind it: the time from
 //! the one to the start of the other is how long the CPU was left idle. Undeclared, the monitor has to find the sleeper: it

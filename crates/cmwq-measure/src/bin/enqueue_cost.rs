@@ -2,7 +2,7 @@
 //! every worker of the pool runs, so nobody is woken and nobody contends. Then the same while about every 64th call is timed, as
 //! it is in a process that serves a control endpoint.
 //!
-//! `cargo run --release -p cmwq --example enqueue_cost`
+//! `cargo run --release -p cmwq-measure --bin enqueue_cost`
 
 use cmwq::observe::EnqueueTiming;
 use cmwq::topology::Topology;

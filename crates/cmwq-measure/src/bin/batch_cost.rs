@@ -1,6 +1,6 @@
 //! What submission costs for each item, one by one and as a batch: one issuer queues a burst of reusable items, waits until all have run, and repeats.
 //!
-//! `cargo run --release -p cmwq --example batch_cost`
+//! `cargo run --release -p cmwq-measure --bin batch_cost`
 
 use cmwq::{Completion, Engine, Work, Workqueue};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! What an idle process costs: ten workqueues, each used once, then ten seconds of nothing.
 //!
-//! `cargo run --release -p cmwq --example idle`
+//! `cargo run --release -p cmwq-measure --bin idle`
 //!
 //! CPU time is that of the whole process, with all its workers and the service thread. A second number says how it would
 //! look without workqueues: the same process, before it made any.
