@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * For programs that are compiled with ThreadSanitizer, or with -DCMWQ_VALGRIND to be run under helgrind or drd; <cmwq.h> includes it. None of them
- * sees into the library, so what it orders is told: queueing before the function, the function before those that wait for it, a completion's
- * signal before its wait, a post to a completion queue before the entry is drained, an RCU read-side section before the end of the grace period that
+ * For programs that are compiled with ThreadSanitizer, or with -DCMWQ_VALGRIND to be run under
+ * helgrind or drd; <cmwq.h> includes it. None of these tools sees into the library, so this
+ * header tells them what the library orders: queueing before the function, the function before the
+ * threads that wait for it, a completion's signal before its wait, a post to a completion queue
+ * before the entry is drained, an RCU read-side section before the end of the grace period that
  * waited for it.
  */
 #ifndef CMWQ_RACE_DETECTORS_H
@@ -14,7 +16,7 @@
 
 #ifdef CMWQ_VALGRIND
 #include <valgrind/helgrind.h>
-/* The two have macros of the same names. */
+/* helgrind.h and drd.h define macros of the same names. */
 #undef ANNOTATE_HAPPENS_BEFORE
 #undef ANNOTATE_HAPPENS_AFTER
 #include <valgrind/drd.h>
@@ -28,15 +30,21 @@ extern void __tsan_acquire(void *address);
 extern void __tsan_release(void *address);
 
 /*
- * Calls of malloc(), memcpy() and the like that the library itself makes are not looked at: the sanitizer does not see what orders them. What
- * the program does with its memory is. A program that has __tsan_default_suppressions() of its own adds this line to them, and defines
+ * The sanitizer does not look at calls of malloc(), memcpy() and the like that the library itself
+ * makes, since it does not see what orders them. It does look at what the program does with its
+ * memory. A program that
+ * has __tsan_default_suppressions() of its own adds this line to them, and defines
  * CMWQ_OWN_SUPPRESSIONS.
  */
 #define CMWQ_TOLD_SUPPRESSION "called_from_lib:libcmwq.so"
 #ifndef CMWQ_OWN_SUPPRESSIONS
 #ifdef __clang__
-/* A weak one would lose against the weak one of the runtime, which clang links first. This is not weak, and the linker keeps one for the program. */
-__asm__(".pushsection .text.cmwq_told_suppressions,\"axG\",%progbits,cmwq_told_suppressions,comdat\n"
+/*
+ * With a weak definition clang would take the weak one of its runtime, which it links first. This
+ * definition is not weak, and the linker keeps one of it for the program.
+ */
+__asm__(".pushsection "
+	".text.cmwq_told_suppressions,\"axG\",%progbits,cmwq_told_suppressions,comdat\n"
 	".globl __tsan_default_suppressions\n"
 	".type __tsan_default_suppressions,%function\n"
 	"__tsan_default_suppressions:\n"
@@ -61,11 +69,15 @@ __attribute__((__weak__, __visibility__("default"))) const char *__tsan_default_
 #endif
 #endif
 
-/* What stands for the items of a workqueue that have ended; one table for the program. Workqueues may share a place. */
+/*
+ * A place of this table stands for the items of a workqueue that have ended. The program has one
+ * table; workqueues may share a place.
+ */
 __attribute__((__weak__)) char cmwq_told_places[1024];
 /*
- * What stands for the end of an item's run, by the item's address. Not the address itself: another thread may free the item while its function
- * returns, and memory that is being freed must not be named to the sanitizer. Items may share a place.
+ * A place of this table stands for the end of an item's run, by the item's address. The address
+ * itself cannot: another thread may free the item while its function returns, and this header must
+ * not name memory to the sanitizer that is being freed. Items may share a place.
  */
 __attribute__((__weak__)) char cmwq_told_runs[65536];
 #ifdef __cplusplus
@@ -76,18 +88,24 @@ __attribute__((__weak__)) char cmwq_told_runs[65536];
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* Whether it is drd that runs the program. Both tools know the same requests by the same numbers, so each is made once. */
+/*
+ * Whether drd runs the program. Both tools know the same requests by the same numbers, so the
+ * header makes each request once.
+ */
 __attribute__((__weak__)) int cmwq_told_is_drd;
 #ifdef __cplusplus
 }
 #endif
 
-/* drd keeps each thread's segments until its next release at the same address, and compares all of them at each release: so it is given 64 addresses.
- * helgrind is given each item's own. */
+/*
+ * drd keeps each thread's segments until its next release at the same address, and compares all of
+ * them at each release: so this function gives it 64 addresses, and gives helgrind each item's own.
+ */
 static inline void *cmwq_told_so(const volatile void *address)
 {
 	if (cmwq_told_is_drd)
-		return &cmwq_told_runs[((uint64_t)(uintptr_t)address * 0x9e3779b97f4a7c15u >> 32) % 64];
+		return &cmwq_told_runs[((uint64_t)(uintptr_t)address * 0x9e3779b97f4a7c15u >> 32) %
+			64];
 	return (void *)(uintptr_t)address;
 }
 #endif
@@ -112,7 +130,10 @@ static inline void cmwq_told_release(const volatile void *address)
 #endif
 }
 
-/* The same for what several threads release and one acquires. For helgrind the last release is all that there is: it has to take in those before. */
+/*
+ * The same for a place that several threads release and one acquires. helgrind keeps only the last
+ * release, so a thread that releases acquires the releases before it first.
+ */
 static inline void cmwq_told_release_shared(const volatile void *address)
 {
 #ifdef CMWQ_VALGRIND
@@ -128,18 +149,22 @@ static inline char *cmwq_told_place(uint64_t queue)
 
 static inline char *cmwq_told_run_of(const volatile void *item)
 {
-	return &cmwq_told_runs[(((uint64_t)(uintptr_t)item >> 3) * 0x9e3779b97f4a7c15u >> 32) % sizeof(cmwq_told_runs)];
+	return &cmwq_told_runs[(((uint64_t)(uintptr_t)item >> 3) * 0x9e3779b97f4a7c15u >> 32) %
+		sizeof(cmwq_told_runs)];
 }
 
 /*
- * The item's own fields are the library's. Any of its threads may have read them without running the item, and so without telling anything: valgrind's
- * tools do not check them until the memory is freed.
+ * The item's own fields belong to the library. Any of its threads may have read them without
+ * running the item, and so without a word to valgrind's tools, which therefore do not check them
+ * until the program frees the memory.
  */
 static inline void cmwq_told_fields(const volatile void *item)
 {
 #ifdef CMWQ_VALGRIND
-	DO_CREQ_v_WW(_VG_USERREQ__HG_ARANGE_MAKE_UNTRACKED, void *, item, unsigned long, sizeof(struct cmwq_work));
-	VALGRIND_DO_CLIENT_REQUEST_STMT(VG_USERREQ__DRD_START_SUPPRESSION, item, sizeof(struct cmwq_work), 0, 0, 0);
+	DO_CREQ_v_WW(_VG_USERREQ__HG_ARANGE_MAKE_UNTRACKED, void *, item, unsigned long,
+		sizeof(struct cmwq_work));
+	VALGRIND_DO_CLIENT_REQUEST_STMT(VG_USERREQ__DRD_START_SUPPRESSION, item,
+		sizeof(struct cmwq_work), 0, 0, 0);
 #else
 	(void)item;
 #endif
@@ -148,7 +173,7 @@ static inline void cmwq_told_fields(const volatile void *item)
 static inline void cmwq_told_begin(const void *item, uintptr_t queue)
 {
 	cmwq_told_fields(item);
-	/* An ordered one: the items before this one have ended. */
+	/* The workqueue is ordered: the items before this one have ended. */
 	if (queue & 1)
 		cmwq_told_acquire(cmwq_told_place(queue));
 	cmwq_told_acquire(item);
@@ -162,7 +187,10 @@ static inline void cmwq_told_end(const void *item, uintptr_t queue)
 	cmwq_told_release_shared(cmwq_told_place(queue));
 }
 
-/* By a thread that has waited for an item, or has taken it back: what ran, and what the threads that queued it did before. */
+/*
+ * Called by a thread that has waited for an item, or has taken it back: the thread sees what ran,
+ * and what the threads that queued the item did before.
+ */
 static inline void cmwq_told_waited(const volatile void *item)
 {
 	cmwq_told_fields(item);
@@ -170,14 +198,14 @@ static inline void cmwq_told_waited(const volatile void *item)
 	cmwq_told_acquire(item);
 }
 
-/* Every file of the program asks for the same; the first one is heard. */
+/* Every file of the program asks for the same hooks; the library takes those of the first file. */
 __attribute__((__constructor__)) static void cmwq_told_start(void)
 {
 #ifdef CMWQ_VALGRIND
 	if (!cmwq_told_is_drd && DRD_GET_VALGRIND_THREADID)
 		cmwq_told_is_drd = 1;
 #endif
-	/* Another file of the program may have come first: then its hooks are heard. */
+	/* Another file of the program may have come first: then the library has taken its hooks. */
 	int refused = cmwq_set_run_hooks(cmwq_told_begin, cmwq_told_end);
 	(void)refused;
 }
@@ -188,50 +216,58 @@ static inline bool cmwq_told_queue_work(struct cmwq_workqueue *wq, struct cmwq_w
 	return cmwq_queue_work(wq, work);
 }
 
-static inline bool cmwq_told_queue_work_on(int cpu, struct cmwq_workqueue *wq, struct cmwq_work *work)
+static inline bool cmwq_told_queue_work_on(int cpu, struct cmwq_workqueue *wq,
+	struct cmwq_work *work)
 {
 	cmwq_told_release(work);
 	return cmwq_queue_work_on(cpu, wq, work);
 }
 
-static inline bool cmwq_told_queue_work_node(int node, struct cmwq_workqueue *wq, struct cmwq_work *work)
+static inline bool cmwq_told_queue_work_node(int node, struct cmwq_workqueue *wq,
+	struct cmwq_work *work)
 {
 	cmwq_told_release(work);
 	return cmwq_queue_work_node(node, wq, work);
 }
 
-static inline bool cmwq_told_enable_and_queue_work(struct cmwq_workqueue *wq, struct cmwq_work *work)
+static inline bool cmwq_told_enable_and_queue_work(struct cmwq_workqueue *wq,
+	struct cmwq_work *work)
 {
 	cmwq_told_release(work);
 	return cmwq_enable_and_queue_work(wq, work);
 }
 
-static inline bool cmwq_told_queue_delayed_work_ns(struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns)
+static inline bool cmwq_told_queue_delayed_work_ns(struct cmwq_workqueue *wq,
+	struct cmwq_delayed_work *dwork, uint64_t delay_ns)
 {
 	cmwq_told_release(dwork);
 	return cmwq_queue_delayed_work_ns(wq, dwork, delay_ns);
 }
 
-static inline bool cmwq_told_queue_delayed_work_on_ns(int cpu, struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns)
+static inline bool cmwq_told_queue_delayed_work_on_ns(int cpu, struct cmwq_workqueue *wq,
+	struct cmwq_delayed_work *dwork, uint64_t delay_ns)
 {
 	cmwq_told_release(dwork);
 	return cmwq_queue_delayed_work_on_ns(cpu, wq, dwork, delay_ns);
 }
 
-static inline bool cmwq_told_mod_delayed_work_ns(struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns)
+static inline bool cmwq_told_mod_delayed_work_ns(struct cmwq_workqueue *wq,
+	struct cmwq_delayed_work *dwork, uint64_t delay_ns)
 {
 	cmwq_told_release(dwork);
 	return cmwq_mod_delayed_work_ns(wq, dwork, delay_ns);
 }
 
-static inline bool cmwq_told_mod_delayed_work_on_ns(int cpu, struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns)
+static inline bool cmwq_told_mod_delayed_work_on_ns(int cpu, struct cmwq_workqueue *wq,
+	struct cmwq_delayed_work *dwork, uint64_t delay_ns)
 {
 	cmwq_told_release(dwork);
 	return cmwq_mod_delayed_work_on_ns(cpu, wq, dwork, delay_ns);
 }
 
-static inline bool cmwq_told_mod_delayed_work_if_ns(int which, int cpu, struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns,
-	unsigned long *noted, unsigned long value)
+static inline bool cmwq_told_mod_delayed_work_if_ns(int which, int cpu, struct cmwq_workqueue *wq,
+	struct cmwq_delayed_work *dwork, uint64_t delay_ns, unsigned long *noted,
+	unsigned long value)
 {
 	cmwq_told_release(dwork);
 	return cmwq_mod_delayed_work_if_ns(which, cpu, wq, dwork, delay_ns, noted, value);
@@ -243,19 +279,22 @@ static inline int cmwq_told_try_queue_work(struct cmwq_workqueue *wq, struct cmw
 	return cmwq_try_queue_work(wq, work);
 }
 
-static inline int cmwq_told_queue_work_wait_ns(struct cmwq_workqueue *wq, struct cmwq_work *work, uint64_t timeout_ns)
+static inline int cmwq_told_queue_work_wait_ns(struct cmwq_workqueue *wq, struct cmwq_work *work,
+	uint64_t timeout_ns)
 {
 	cmwq_told_release(work);
 	return cmwq_queue_work_wait_ns(wq, work, timeout_ns);
 }
 
-static inline int cmwq_told_try_queue_delayed_work_ns(struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns)
+static inline int cmwq_told_try_queue_delayed_work_ns(struct cmwq_workqueue *wq,
+	struct cmwq_delayed_work *dwork, uint64_t delay_ns)
 {
 	cmwq_told_release(dwork);
 	return cmwq_try_queue_delayed_work_ns(wq, dwork, delay_ns);
 }
 
-static inline int cmwq_told_try_mod_delayed_work_ns(struct cmwq_workqueue *wq, struct cmwq_delayed_work *dwork, uint64_t delay_ns)
+static inline int cmwq_told_try_mod_delayed_work_ns(struct cmwq_workqueue *wq,
+	struct cmwq_delayed_work *dwork, uint64_t delay_ns)
 {
 	cmwq_told_release(dwork);
 	return cmwq_try_mod_delayed_work_ns(wq, dwork, delay_ns);
@@ -281,7 +320,9 @@ static inline bool cmwq_told_flush_work(struct cmwq_work *work)
 	return result;
 }
 
-/* Acquired also when the time is over: what ran before the wait may be seen as well. */
+/*
+ * The caller acquires also when the time is over, since it may have seen what ran before the wait.
+ */
 static inline int cmwq_told_flush_work_timeout_ns(struct cmwq_work *work, uint64_t timeout_ns)
 {
 	int result = cmwq_flush_work_timeout_ns(work, timeout_ns);
@@ -290,7 +331,8 @@ static inline int cmwq_told_flush_work_timeout_ns(struct cmwq_work *work, uint64
 	return result;
 }
 
-static inline int cmwq_told_flush_delayed_work_timeout_ns(struct cmwq_delayed_work *dwork, uint64_t timeout_ns)
+static inline int cmwq_told_flush_delayed_work_timeout_ns(struct cmwq_delayed_work *dwork,
+	uint64_t timeout_ns)
 {
 	int result = cmwq_flush_delayed_work_timeout_ns(dwork, timeout_ns);
 
@@ -370,7 +412,8 @@ static inline bool cmwq_told_disable_delayed_work_sync(struct cmwq_delayed_work 
 	return result;
 }
 
-static inline bool cmwq_told_wait_for_completion_timeout_ns(struct cmwq_completion *done, uint64_t timeout_ns)
+static inline bool cmwq_told_wait_for_completion_timeout_ns(struct cmwq_completion *done,
+	uint64_t timeout_ns)
 {
 	bool result = cmwq_wait_for_completion_timeout_ns(done, timeout_ns);
 
@@ -461,21 +504,31 @@ CMWQ_MUST_CHECK static inline int cmwq_told_destroy_workqueue_timeout_ns(struct 
 }
 
 #define cmwq_try_queue_work(wq, work) cmwq_told_try_queue_work((wq), (work))
-#define cmwq_queue_work_wait_ns(wq, work, timeout_ns) cmwq_told_queue_work_wait_ns((wq), (work), (timeout_ns))
-#define cmwq_try_queue_delayed_work_ns(wq, dwork, delay_ns) cmwq_told_try_queue_delayed_work_ns((wq), (dwork), (delay_ns))
-#define cmwq_try_mod_delayed_work_ns(wq, dwork, delay_ns) cmwq_told_try_mod_delayed_work_ns((wq), (dwork), (delay_ns))
-#define cmwq_flush_work_timeout_ns(work, timeout_ns) cmwq_told_flush_work_timeout_ns((work), (timeout_ns))
-#define cmwq_flush_delayed_work_timeout_ns(dwork, timeout_ns) cmwq_told_flush_delayed_work_timeout_ns((dwork), (timeout_ns))
+#define cmwq_queue_work_wait_ns(wq, work, timeout_ns) \
+	cmwq_told_queue_work_wait_ns((wq), (work), (timeout_ns))
+#define cmwq_try_queue_delayed_work_ns(wq, dwork, delay_ns) \
+	cmwq_told_try_queue_delayed_work_ns((wq), (dwork), (delay_ns))
+#define cmwq_try_mod_delayed_work_ns(wq, dwork, delay_ns) \
+	cmwq_told_try_mod_delayed_work_ns((wq), (dwork), (delay_ns))
+#define cmwq_flush_work_timeout_ns(work, timeout_ns) \
+	cmwq_told_flush_work_timeout_ns((work), (timeout_ns))
+#define cmwq_flush_delayed_work_timeout_ns(dwork, timeout_ns) \
+	cmwq_told_flush_delayed_work_timeout_ns((dwork), (timeout_ns))
 #define cmwq_queue_work(wq, work) cmwq_told_queue_work((wq), (work))
 #define cmwq_queue_work_on(cpu, wq, work) cmwq_told_queue_work_on((cpu), (wq), (work))
 #define cmwq_queue_work_node(node, wq, work) cmwq_told_queue_work_node((node), (wq), (work))
 #define cmwq_enable_and_queue_work(wq, work) cmwq_told_enable_and_queue_work((wq), (work))
-#define cmwq_queue_delayed_work_ns(wq, dwork, delay_ns) cmwq_told_queue_delayed_work_ns((wq), (dwork), (delay_ns))
-#define cmwq_queue_delayed_work_on_ns(cpu, wq, dwork, delay_ns) cmwq_told_queue_delayed_work_on_ns((cpu), (wq), (dwork), (delay_ns))
-#define cmwq_mod_delayed_work_ns(wq, dwork, delay_ns) cmwq_told_mod_delayed_work_ns((wq), (dwork), (delay_ns))
-#define cmwq_mod_delayed_work_on_ns(cpu, wq, dwork, delay_ns) cmwq_told_mod_delayed_work_on_ns((cpu), (wq), (dwork), (delay_ns))
-#define cmwq_mod_delayed_work_if_ns(which, cpu, wq, dwork, delay_ns, noted, value) \
-	cmwq_told_mod_delayed_work_if_ns((which), (cpu), (wq), (dwork), (delay_ns), (noted), (value))
+#define cmwq_queue_delayed_work_ns(wq, dwork, delay_ns) \
+	cmwq_told_queue_delayed_work_ns((wq), (dwork), (delay_ns))
+#define cmwq_queue_delayed_work_on_ns(cpu, wq, dwork, delay_ns) \
+	cmwq_told_queue_delayed_work_on_ns((cpu), (wq), (dwork), (delay_ns))
+#define cmwq_mod_delayed_work_ns(wq, dwork, delay_ns) \
+	cmwq_told_mod_delayed_work_ns((wq), (dwork), (delay_ns))
+#define cmwq_mod_delayed_work_on_ns(cpu, wq, dwork, delay_ns) \
+	cmwq_told_mod_delayed_work_on_ns((cpu), (wq), (dwork), (delay_ns))
+#define cmwq_mod_delayed_work_if_ns(which, cpu, wq, dwork, delay_ns, noted, value)           \
+	cmwq_told_mod_delayed_work_if_ns((which), (cpu), (wq), (dwork), (delay_ns), (noted), \
+		(value))
 #define cmwq_complete(done) cmwq_told_complete((done))
 #define cmwq_complete_all(done) cmwq_told_complete_all((done))
 #define cmwq_flush_work(work) cmwq_told_flush_work((work))
@@ -488,7 +541,8 @@ CMWQ_MUST_CHECK static inline int cmwq_told_destroy_workqueue_timeout_ns(struct 
 #define cmwq_cancel_delayed_work_sync(dwork) cmwq_told_cancel_delayed_work_sync((dwork))
 #define cmwq_disable_delayed_work(dwork) cmwq_told_disable_delayed_work((dwork))
 #define cmwq_disable_delayed_work_sync(dwork) cmwq_told_disable_delayed_work_sync((dwork))
-#define cmwq_wait_for_completion_timeout_ns(done, timeout_ns) cmwq_told_wait_for_completion_timeout_ns((done), (timeout_ns))
+#define cmwq_wait_for_completion_timeout_ns(done, timeout_ns) \
+	cmwq_told_wait_for_completion_timeout_ns((done), (timeout_ns))
 #define cmwq_try_wait_for_completion(done) cmwq_told_try_wait_for_completion((done))
 #define cmwq_completion_done(done) cmwq_told_completion_done((done))
 #define cmwq_wait_for_completion(done) cmwq_told_wait_for_completion((done))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Part of <cmwq_race_detectors.h>, which includes it: what is told of batches, completion queues, threads that wait for one another, functions on
- * CPUs, and read-copy-update.
+ * Part of <cmwq_race_detectors.h>, which includes it: what is told of batches, completion queues,
+ * threads that wait for one another, functions on CPUs, and read-copy-update.
  */
 #ifndef CMWQ_RACE_DETECTORS_OTHERS_H
 #define CMWQ_RACE_DETECTORS_OTHERS_H
@@ -11,7 +11,10 @@ extern "C" {
 #endif
 /* What stands for the entries of completion queues, by their tokens. Tokens may share a place. */
 __attribute__((__weak__)) char cmwq_told_tokens[4096];
-/* What stands for the read-side sections that have ended, the grace periods that have begun, and the callbacks that have run. */
+/*
+ * What stands for the read-side sections that have ended, the grace periods that have begun, and
+ * the callbacks that have run.
+ */
 __attribute__((__weak__)) char cmwq_told_rcu[3];
 #ifdef __cplusplus
 }
@@ -30,13 +33,15 @@ static inline void cmwq_told_release_all(struct cmwq_work *const works[], size_t
 		cmwq_told_release(works[i]);
 }
 
-static inline size_t cmwq_told_queue_work_batch(struct cmwq_workqueue *wq, struct cmwq_work *const works[], size_t n)
+static inline size_t cmwq_told_queue_work_batch(struct cmwq_workqueue *wq,
+	struct cmwq_work *const works[], size_t n)
 {
 	cmwq_told_release_all(works, n);
 	return cmwq_queue_work_batch(wq, works, n);
 }
 
-static inline size_t cmwq_told_queue_work_batch_fates(struct cmwq_workqueue *wq, struct cmwq_work *const works[], size_t n, int fates[])
+static inline size_t cmwq_told_queue_work_batch_fates(struct cmwq_workqueue *wq,
+	struct cmwq_work *const works[], size_t n, int fates[])
 {
 	cmwq_told_release_all(works, n);
 	return cmwq_queue_work_batch_fates(wq, works, n, fates);
@@ -72,7 +77,8 @@ static inline int64_t cmwq_told_cq_run(void *arg)
 	return result;
 }
 
-static inline int cmwq_told_cq_execute(struct cmwq_cq *cq, struct cmwq_workqueue *wq, int64_t (*fn)(void *arg), void *arg, uint64_t token)
+static inline int cmwq_told_cq_execute(struct cmwq_cq *cq, struct cmwq_workqueue *wq,
+	int64_t (*fn)(void *arg), void *arg, uint64_t token)
 {
 	struct cmwq_told_job *job = fn ? (struct cmwq_told_job *)malloc(sizeof(*job)) : NULL;
 	int result;
@@ -108,7 +114,8 @@ static inline size_t cmwq_told_cq_wait(struct cmwq_cq *cq, struct cmwq_cqe entri
 	return cmwq_told_drained(entries, cmwq_cq_wait(cq, entries, max));
 }
 
-static inline size_t cmwq_told_cq_wait_timeout_ns(struct cmwq_cq *cq, struct cmwq_cqe entries[], size_t max, uint64_t timeout_ns)
+static inline size_t cmwq_told_cq_wait_timeout_ns(struct cmwq_cq *cq, struct cmwq_cqe entries[],
+	size_t max, uint64_t timeout_ns)
 {
 	return cmwq_told_drained(entries, cmwq_cq_wait_timeout_ns(cq, entries, max, timeout_ns));
 }
@@ -162,7 +169,7 @@ static inline long cmwq_told_work_on_cpu(int cpu, long (*fn)(void *arg), void *a
 	return result;
 }
 
-/* As the library does it, with items that the sanitizer is told of. */
+/* This does what the library does, with items that it names to the sanitizer. */
 static inline int cmwq_told_schedule_on_each_cpu(cmwq_work_fn func)
 {
 	struct cmwq_cpumask *cpus = (struct cmwq_cpumask *)calloc(1, sizeof(*cpus));
@@ -209,7 +216,7 @@ static inline void cmwq_told_rcu_read_unlock(void)
 
 static inline void cmwq_told_synchronize_rcu(void)
 {
-	/* Within a section nothing is waited for. */
+	/* Within a section the library does not wait. */
 	bool waits = !cmwq_rcu_read_lock_held();
 
 	cmwq_told_release_shared(&cmwq_told_rcu[1]);
@@ -218,7 +225,7 @@ static inline void cmwq_told_synchronize_rcu(void)
 		cmwq_told_acquire(&cmwq_told_rcu[0]);
 }
 
-/* What waits for a grace period in place of the program's head. */
+/* The structure that waits for a grace period in place of the program's head. */
 struct cmwq_told_callback {
 	struct cmwq_rcu_head head;
 	struct cmwq_rcu_head *programs;
@@ -227,7 +234,8 @@ struct cmwq_told_callback {
 
 static inline void cmwq_told_callback_run(struct cmwq_rcu_head *head)
 {
-	struct cmwq_told_callback *callback = CMWQ_CONTAINER_OF(head, struct cmwq_told_callback, head);
+	struct cmwq_told_callback *callback = CMWQ_CONTAINER_OF(head, struct cmwq_told_callback,
+		head);
 
 	cmwq_told_acquire(callback);
 	cmwq_told_acquire(&cmwq_told_rcu[0]);
@@ -240,9 +248,12 @@ static inline void cmwq_told_callback_run(struct cmwq_rcu_head *head)
 	cmwq_told_release_shared(&cmwq_told_rcu[2]);
 }
 
-static inline void cmwq_told_call_rcu(struct cmwq_rcu_head *head, void (*func)(struct cmwq_rcu_head *head))
+static inline void cmwq_told_call_rcu(struct cmwq_rcu_head *head,
+	void (*func)(struct cmwq_rcu_head *head))
 {
-	struct cmwq_told_callback *callback = head ? (struct cmwq_told_callback *)malloc(sizeof(*callback)) : NULL;
+	struct cmwq_told_callback *callback = head
+		? (struct cmwq_told_callback *)malloc(sizeof(*callback))
+		: NULL;
 
 	if (!callback) {
 		cmwq_call_rcu(head, func);
@@ -261,12 +272,15 @@ static inline void cmwq_told_rcu_barrier(void)
 }
 
 #define cmwq_queue_work_batch(wq, works, n) cmwq_told_queue_work_batch((wq), (works), (n))
-#define cmwq_queue_work_batch_fates(wq, works, n, fates) cmwq_told_queue_work_batch_fates((wq), (works), (n), (fates))
+#define cmwq_queue_work_batch_fates(wq, works, n, fates) \
+	cmwq_told_queue_work_batch_fates((wq), (works), (n), (fates))
 #define cmwq_cq_post(cq, token, result) cmwq_told_cq_post((cq), (token), (result))
-#define cmwq_cq_execute(cq, wq, fn, arg, token) cmwq_told_cq_execute((cq), (wq), (fn), (arg), (token))
+#define cmwq_cq_execute(cq, wq, fn, arg, token) \
+	cmwq_told_cq_execute((cq), (wq), (fn), (arg), (token))
 #define cmwq_cq_drain(cq, entries, max) cmwq_told_cq_drain((cq), (entries), (max))
 #define cmwq_cq_wait(cq, entries, max) cmwq_told_cq_wait((cq), (entries), (max))
-#define cmwq_cq_wait_timeout_ns(cq, entries, max, timeout_ns) cmwq_told_cq_wait_timeout_ns((cq), (entries), (max), (timeout_ns))
+#define cmwq_cq_wait_timeout_ns(cq, entries, max, timeout_ns) \
+	cmwq_told_cq_wait_timeout_ns((cq), (entries), (max), (timeout_ns))
 #define cmwq_work_on_cpu(cpu, fn, arg) cmwq_told_work_on_cpu((cpu), (fn), (arg))
 #define cmwq_schedule_on_each_cpu(func) cmwq_told_schedule_on_each_cpu((func))
 #define cmwq_rcu_read_lock() cmwq_told_rcu_read_lock()

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Kernel-shaped, for user space; part of cmwq: the number of elements of an array. */
+/*
+ * This header of cmwq has names of the kernel, for programs in user space: the number of elements
+ * of an array.
+ */
 #ifndef CMWQ_LINUX_ARRAY_SIZE_H
 #define CMWQ_LINUX_ARRAY_SIZE_H
 

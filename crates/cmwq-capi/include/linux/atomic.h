@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: atomic integers, exchanges and barriers. What returns a value also orders, as in the
- * kernel; what does not, does not. (In a file that includes <stdatomic.h> first, atomic_fetch_add() and its like are that header's.) A
- * program that brings its own defines CMWQ_NO_ATOMIC.
+ * This header of cmwq has names of the kernel, for programs in user space: atomic integers,
+ * exchanges and barriers. What returns a value also orders, as in the kernel; what does not, does
+ * not. (In a file that includes <stdatomic.h> first, atomic_fetch_add() and its like are that
+ * header's.) A program that brings its own defines CMWQ_NO_ATOMIC.
  */
 #ifndef CMWQ_LINUX_ATOMIC_H
 #define CMWQ_LINUX_ATOMIC_H
@@ -21,7 +22,7 @@
 #include <linux/cmwq_cmpxchg.h>
 #include <stdbool.h>
 
-/* Operations that return nothing, and loads. */
+/* These operations return nothing, or only load the value. */
 #define CMWQ_ATOMIC_PLAIN(a, type, num)                                        \
 	static inline num a##_read(const type *v)                              \
 	{                                                                      \
@@ -72,59 +73,62 @@
 		__atomic_fetch_and(&v->counter, ~with, __ATOMIC_RELAXED);      \
 	}
 
-/* What does not fit wraps round, as the kernel is compiled. */
+/* A result that does not fit wraps round, as in the kernel, which is compiled so. */
 #define CMWQ_WRAPPING(num, a, by) ((num)((unsigned long long)(a) + (unsigned long long)(by)))
 
-/* What changes it and returns something, in one of the four orders. cmpxchg() returns what was there: `from`, if it was exchanged. */
-#define CMWQ_ATOMIC_RETURNING(a, type, num, suffix, order)                                            \
-	static inline num a##_add_return##suffix(num by, type *v)                                     \
-	{                                                                                             \
-		num is = (num)__atomic_add_fetch(&v->counter, by, order);                             \
-		CMWQ_AFTER_FULL(order);                                                               \
-		return is;                                                                            \
-	}                                                                                             \
-	static inline num a##_sub_return##suffix(num by, type *v)                                     \
-	{                                                                                             \
-		num is = (num)__atomic_sub_fetch(&v->counter, by, order);                             \
-		CMWQ_AFTER_FULL(order);                                                               \
-		return is;                                                                            \
-	}                                                                                             \
-	static inline num a##_inc_return##suffix(type *v)                                             \
-	{                                                                                             \
-		return a##_add_return##suffix(1, v);                                                  \
-	}                                                                                             \
-	static inline num a##_dec_return##suffix(type *v)                                             \
-	{                                                                                             \
-		return a##_sub_return##suffix(1, v);                                                  \
-	}                                                                                             \
-	static inline num a##_fetch_inc##suffix(type *v)                                              \
-	{                                                                                             \
-		return CMWQ_WRAPPING(num, a##_add_return##suffix(1, v), -1); \
-	}                                                                                             \
-	static inline num a##_fetch_dec##suffix(type *v)                                              \
-	{                                                                                             \
-		return CMWQ_WRAPPING(num, a##_sub_return##suffix(1, v), 1); \
-	}                                                                                             \
-	static inline num a##_fetch_andnot##suffix(num with, type *v)                                 \
-	{                                                                                             \
-		num was = (num)__atomic_fetch_and(&v->counter, ~with, order);                         \
-		CMWQ_AFTER_FULL(order);                                                               \
-		return was;                                                                           \
-	}                                                                                             \
-	static inline num a##_xchg##suffix(type *v, num to)                                           \
-	{                                                                                             \
-		return (num)cmwq_xchg(&v->counter, to, order);                                        \
-	}                                                                                             \
-	static inline num a##_cmpxchg##suffix(type *v, num from, num to)                              \
-	{                                                                                             \
-		return (num)cmwq_cmpxchg(&v->counter, from, to, order);                               \
-	}                                                                                             \
-	static inline bool a##_try_cmpxchg##suffix(type *v, num *from, num to)                        \
-	{                                                                                             \
-		num was = a##_cmpxchg##suffix(v, *from, to);                                          \
-		bool done = was == *from;                                                             \
-		*from = was;                                                                          \
-		return done;                                                                          \
+/*
+ * What changes it and returns something, in one of the four orders. cmpxchg() returns what was
+ * there: `from`, if it was exchanged.
+ */
+#define CMWQ_ATOMIC_RETURNING(a, type, num, suffix, order)                     \
+	static inline num a##_add_return##suffix(num by, type *v)              \
+	{                                                                      \
+		num is = (num)__atomic_add_fetch(&v->counter, by, order);      \
+		CMWQ_AFTER_FULL(order);                                        \
+		return is;                                                     \
+	}                                                                      \
+	static inline num a##_sub_return##suffix(num by, type *v)              \
+	{                                                                      \
+		num is = (num)__atomic_sub_fetch(&v->counter, by, order);      \
+		CMWQ_AFTER_FULL(order);                                        \
+		return is;                                                     \
+	}                                                                      \
+	static inline num a##_inc_return##suffix(type *v)                      \
+	{                                                                      \
+		return a##_add_return##suffix(1, v);                           \
+	}                                                                      \
+	static inline num a##_dec_return##suffix(type *v)                      \
+	{                                                                      \
+		return a##_sub_return##suffix(1, v);                           \
+	}                                                                      \
+	static inline num a##_fetch_inc##suffix(type *v)                       \
+	{                                                                      \
+		return CMWQ_WRAPPING(num, a##_add_return##suffix(1, v), -1);   \
+	}                                                                      \
+	static inline num a##_fetch_dec##suffix(type *v)                       \
+	{                                                                      \
+		return CMWQ_WRAPPING(num, a##_sub_return##suffix(1, v), 1);    \
+	}                                                                      \
+	static inline num a##_fetch_andnot##suffix(num with, type *v)          \
+	{                                                                      \
+		num was = (num)__atomic_fetch_and(&v->counter, ~with, order);  \
+		CMWQ_AFTER_FULL(order);                                        \
+		return was;                                                    \
+	}                                                                      \
+	static inline num a##_xchg##suffix(type *v, num to)                    \
+	{                                                                      \
+		return (num)cmwq_xchg(&v->counter, to, order);                 \
+	}                                                                      \
+	static inline num a##_cmpxchg##suffix(type *v, num from, num to)       \
+	{                                                                      \
+		return (num)cmwq_cmpxchg(&v->counter, from, to, order);        \
+	}                                                                      \
+	static inline bool a##_try_cmpxchg##suffix(type *v, num *from, num to) \
+	{                                                                      \
+		num was = a##_cmpxchg##suffix(v, *from, to);                   \
+		bool done = was == *from;                                      \
+		*from = was;                                                   \
+		return done;                                                   \
 	}
 
 #define CMWQ_ATOMIC_FETCHING(a, type, num, what, suffix, order)               \
@@ -141,7 +145,7 @@
 	CMWQ_ATOMIC_FETCHING(a, type, num, or, suffix, order)        \
 	CMWQ_ATOMIC_FETCHING(a, type, num, xor, suffix, order)
 
-/* What asks something while it changes it; and what changes it under a condition. */
+/* These change the value and answer a question about it, or change it under a condition. */
 #define CMWQ_ATOMIC_ASKING(a, type, num)                                                  \
 	static inline bool a##_dec_and_test(type *v)                                      \
 	{                                                                                 \
@@ -226,7 +230,7 @@ CMWQ_ATOMIC_FETCHING_ALL(atomic_long, atomic_long_t, long, , __ATOMIC_SEQ_CST)
 CMWQ_ATOMIC_FETCHING_ALL(atomic, atomic_t, int, , __ATOMIC_SEQ_CST)
 #endif
 
-/* Waits awake until a condition on the value, called VAL, holds; and returns the value. */
+/* The caller waits awake until a condition on the value, called VAL, holds. Returns the value. */
 #define cmwq_cond_load(ptr, condition, order)                                   \
 	__extension__({                                                         \
 		__typeof__(*(ptr)) VAL;                                         \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: sets of `nbits` bits in arrays of unsigned long. Not atomic. Bits beyond the last are of no
- * account when maps are read, and may change when they are written. A program that brings its own defines
- * CMWQ_NO_BITOPS.
+ * This header of cmwq has names of the kernel, for programs in user space: sets of `nbits` bits in
+ * arrays of unsigned long. Not atomic. Bits beyond the last are of no account when maps are read,
+ * and may change when they are written. A program that brings its own defines CMWQ_NO_BITOPS.
  */
 #ifndef CMWQ_LINUX_BITMAP_H
 #define CMWQ_LINUX_BITMAP_H
@@ -68,17 +68,18 @@ static inline unsigned long cmwq_bitmap_word(const unsigned long *map, size_t i,
 	return i == BITS_TO_LONGS(nbits) - 1 ? map[i] & BITMAP_LAST_WORD_MASK(nbits) : map[i];
 }
 
-#define CMWQ_BITMAP_OP(name, operation)                                                                               \
-	static inline bool name(unsigned long *to, const unsigned long *a, const unsigned long *b, unsigned int nbits) \
-	{                                                                                                             \
-		unsigned long any = 0;                                                                                \
-		size_t i;                                                                                             \
-                                                                                                                      \
-		for (i = 0; i < BITS_TO_LONGS(nbits); i++) {                                                          \
-			to[i] = operation;                                                                            \
-			any |= cmwq_bitmap_word(to, i, nbits);                                                        \
-		}                                                                                                     \
-		return any != 0;                                                                                      \
+#define CMWQ_BITMAP_OP(name, operation)                                                            \
+	static inline bool name(unsigned long *to, const unsigned long *a, const unsigned long *b, \
+		unsigned int nbits)                                                                \
+	{                                                                                          \
+		unsigned long any = 0;                                                             \
+		size_t i;                                                                          \
+                                                                                                   \
+		for (i = 0; i < BITS_TO_LONGS(nbits); i++) {                                       \
+			to[i] = operation;                                                         \
+			any |= cmwq_bitmap_word(to, i, nbits);                                     \
+		}                                                                                  \
+		return any != 0;                                                                   \
 	}
 /* true: a bit is set in the result. */
 CMWQ_BITMAP_OP(bitmap_and, a[i] & b[i])
@@ -87,7 +88,8 @@ CMWQ_BITMAP_OP(bitmap_xor, a[i] ^ b[i])
 CMWQ_BITMAP_OP(bitmap_andnot, a[i] & ~b[i])
 #undef CMWQ_BITMAP_OP
 
-static inline void bitmap_complement(unsigned long *to, const unsigned long *from, unsigned int nbits)
+static inline void bitmap_complement(unsigned long *to, const unsigned long *from,
+	unsigned int nbits)
 {
 	size_t i;
 
@@ -95,25 +97,28 @@ static inline void bitmap_complement(unsigned long *to, const unsigned long *fro
 		to[i] = ~from[i];
 }
 
-#define CMWQ_BITMAP_NONE(name, operation)                                                             \
-	static inline bool name(const unsigned long *a, const unsigned long *b, unsigned int nbits) \
-	{                                                                                           \
-		size_t i;                                                                           \
-                                                                                                    \
-		for (i = 0; i < BITS_TO_LONGS(nbits); i++) {                                        \
-			unsigned long x = cmwq_bitmap_word(a, i, nbits), y = cmwq_bitmap_word(b, i, nbits); \
-                                                                                                    \
-			if (operation)                                                              \
-				return false;                                                       \
-		}                                                                                   \
-		return true;                                                                        \
+#define CMWQ_BITMAP_NONE(name, operation)                                       \
+	static inline bool name(const unsigned long *a, const unsigned long *b, \
+		unsigned int nbits)                                             \
+	{                                                                       \
+		size_t i;                                                       \
+                                                                                \
+		for (i = 0; i < BITS_TO_LONGS(nbits); i++) {                    \
+			unsigned long x = cmwq_bitmap_word(a, i, nbits),        \
+				      y = cmwq_bitmap_word(b, i, nbits);        \
+                                                                                \
+			if (operation)                                          \
+				return false;                                   \
+		}                                                               \
+		return true;                                                    \
 	}
 CMWQ_BITMAP_NONE(bitmap_equal, x != y)
 CMWQ_BITMAP_NONE(bitmap_subset, x & ~y)
 CMWQ_BITMAP_NONE(cmwq_bitmap_disjoint, x & y)
 #undef CMWQ_BITMAP_NONE
 
-static inline bool bitmap_intersects(const unsigned long *a, const unsigned long *b, unsigned int nbits)
+static inline bool bitmap_intersects(const unsigned long *a, const unsigned long *b,
+	unsigned int nbits)
 {
 	return !cmwq_bitmap_disjoint(a, b, nbits);
 }
@@ -138,9 +143,12 @@ static inline unsigned int bitmap_weight(const unsigned long *map, unsigned int 
 	return weight;
 }
 
-/* The first `nr` bits in a row that are 0, from `start` on, at a multiple of `align_mask` + 1; more than `size`: there are none. */
-static inline unsigned long bitmap_find_next_zero_area(unsigned long *map, unsigned long size, unsigned long start, unsigned int nr,
-						       unsigned long align_mask)
+/*
+ * Returns where the first `nr` bits in a row that are 0 begin, from `start` on, at a multiple of
+ * `align_mask` + 1. A number above `size`: the map has no such row.
+ */
+static inline unsigned long bitmap_find_next_zero_area(unsigned long *map, unsigned long size,
+	unsigned long start, unsigned int nr, unsigned long align_mask)
 {
 	for (;;) {
 		unsigned long set;
@@ -155,7 +163,8 @@ static inline unsigned long bitmap_find_next_zero_area(unsigned long *map, unsig
 	}
 }
 
-#define bitmap_parse(text, length, map, nbits) cmwq_bits_parse_mask((text), (length), (map), (size_t)(nbits))
+#define bitmap_parse(text, length, map, nbits) \
+	cmwq_bits_parse_mask((text), (length), (map), (size_t)(nbits))
 #define bitmap_parselist(text, map, nbits) cmwq_bits_parse_list((text), (map), (size_t)(nbits))
 /* For %*pb and %*pbl. */
 #define bitmap_pr_args(map, nbits) (int)(nbits), (void *)(map)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: single bits of arrays of unsigned long. What returns the bit's old value orders fully;
- * set_bit() and its like do not order; those with two underscores are not atomic. A program that brings its own defines CMWQ_NO_BITOPS.
+ * This header of cmwq has names of the kernel, for programs in user space: single bits of arrays of
+ * unsigned long. What returns the bit's old value orders fully; set_bit() and its like do not
+ * order; those with two underscores are not atomic. A program that brings its own defines
+ * CMWQ_NO_BITOPS.
  */
 #ifndef CMWQ_LINUX_BITOPS_H
 #define CMWQ_LINUX_BITOPS_H
@@ -71,7 +73,8 @@ static inline bool test_and_change_bit(long n, volatile unsigned long *bits)
 
 static inline bool test_and_set_bit_lock(long n, volatile unsigned long *bits)
 {
-	return (__atomic_fetch_or(&bits[BIT_WORD(n)], BIT_MASK(n), __ATOMIC_ACQUIRE) & BIT_MASK(n)) != 0;
+	return (__atomic_fetch_or(&bits[BIT_WORD(n)], BIT_MASK(n), __ATOMIC_ACQUIRE) &
+		       BIT_MASK(n)) != 0;
 }
 
 static inline void clear_bit_unlock(long n, volatile unsigned long *bits)
@@ -112,7 +115,10 @@ static inline bool __test_and_clear_bit(long n, volatile unsigned long *bits)
 
 #define assign_bit(n, bits, value) ((value) ? set_bit((n), (bits)) : clear_bit((n), (bits)))
 
-/* The number of the lowest and of the highest bit that is set, from 0 on; there must be one. */
+/*
+ * Return the number of the lowest and of the highest bit that is set, counted from 0. One bit must
+ * be set.
+ */
 static inline unsigned long __ffs(unsigned long word)
 {
 	return (unsigned long)__builtin_ctzl(word);
@@ -145,8 +151,12 @@ static inline int fls64(uint64_t word)
 #define hweight64(word) ((unsigned long)__builtin_popcountll(word))
 #define hweight_long(word) ((unsigned long)__builtin_popcountl(word))
 
-/* The next bit from `from` on that differs from all bits of `flip`; `size`: there is none. */
-static inline unsigned long cmwq_find_next_bit(const unsigned long *bits, unsigned long size, unsigned long from, unsigned long flip)
+/*
+ * Returns the next bit, from `from` on, that differs from all bits of `flip`; `size`: there is
+ * none.
+ */
+static inline unsigned long cmwq_find_next_bit(const unsigned long *bits, unsigned long size,
+	unsigned long from, unsigned long flip)
 {
 	while (from < size) {
 		unsigned long rest = (bits[from / BITS_PER_LONG] ^ flip) >> from % BITS_PER_LONG;
@@ -164,10 +174,12 @@ static inline unsigned long cmwq_find_next_bit(const unsigned long *bits, unsign
 #define find_next_zero_bit(bits, size, from) cmwq_find_next_bit((bits), (size), (from), ~0UL)
 #define find_first_bit(bits, size) find_next_bit((bits), (size), 0)
 #define find_first_zero_bit(bits, size) find_next_zero_bit((bits), (size), 0)
-#define for_each_set_bit(n, bits, size) \
-	for ((n) = find_first_bit((bits), (size)); (n) < (size); (n) = find_next_bit((bits), (size), (n) + 1))
-#define for_each_clear_bit(n, bits, size) \
-	for ((n) = find_first_zero_bit((bits), (size)); (n) < (size); (n) = find_next_zero_bit((bits), (size), (n) + 1))
+#define for_each_set_bit(n, bits, size)                          \
+	for ((n) = find_first_bit((bits), (size)); (n) < (size); \
+		(n) = find_next_bit((bits), (size), (n) + 1))
+#define for_each_clear_bit(n, bits, size)                             \
+	for ((n) = find_first_zero_bit((bits), (size)); (n) < (size); \
+		(n) = find_next_zero_bit((bits), (size), (n) + 1))
 
 static inline bool __test_and_change_bit(long n, volatile unsigned long *bits)
 {
@@ -179,8 +191,9 @@ static inline bool __test_and_change_bit(long n, volatile unsigned long *bits)
 
 #define __clear_bit_unlock(n, bits) clear_bit_unlock((n), (bits))
 #define __assign_bit(n, bits, value) ((value) ? __set_bit((n), (bits)) : __clear_bit((n), (bits)))
-#define for_each_set_bit_from(n, bits, size) \
-	for ((n) = find_next_bit((bits), (size), (n)); (n) < (size); (n) = find_next_bit((bits), (size), (n) + 1))
+#define for_each_set_bit_from(n, bits, size)                         \
+	for ((n) = find_next_bit((bits), (size), (n)); (n) < (size); \
+		(n) = find_next_bit((bits), (size), (n) + 1))
 
 /* `size`: there is none. */
 static inline unsigned long find_last_bit(const unsigned long *bits, unsigned long size)
@@ -224,19 +237,22 @@ static inline int32_t sign_extend32(uint32_t value, int sign)
 #define CMWQ_OP_AND(a, b) ((a) & (b))
 #define CMWQ_OP_ANDNOT(a, b) ((a) & ~(b))
 #define CMWQ_OP_OR(a, b) ((a) | (b))
-#define CMWQ_FIND_NEXT(name, OP)                                                                                                        \
-	static inline unsigned long name(const unsigned long *a, const unsigned long *b, unsigned long size, unsigned long from)       \
-	{                                                                                                                               \
-		while (from < size) {                                                                                                   \
-			unsigned long rest = OP(a[from / BITS_PER_LONG], b[from / BITS_PER_LONG]) >> from % BITS_PER_LONG;              \
-                                                                                                                                        \
-			if (rest) {                                                                                                     \
-				from += __ffs(rest);                                                                                    \
-				break;                                                                                                  \
-			}                                                                                                               \
-			from = (from / BITS_PER_LONG + 1) * BITS_PER_LONG;                                                              \
-		}                                                                                                                       \
-		return from < size ? from : size;                                                                                       \
+#define CMWQ_FIND_NEXT(name, OP)                                                         \
+	static inline unsigned long name(const unsigned long *a, const unsigned long *b, \
+		unsigned long size, unsigned long from)                                  \
+	{                                                                                \
+		while (from < size) {                                                    \
+			unsigned long rest = OP(a[from / BITS_PER_LONG],                 \
+						     b[from / BITS_PER_LONG]) >>         \
+				from % BITS_PER_LONG;                                    \
+                                                                                         \
+			if (rest) {                                                      \
+				from += __ffs(rest);                                     \
+				break;                                                   \
+			}                                                                \
+			from = (from / BITS_PER_LONG + 1) * BITS_PER_LONG;               \
+		}                                                                        \
+		return from < size ? from : size;                                        \
 	}
 
 CMWQ_FIND_NEXT(find_next_and_bit, CMWQ_OP_AND)
@@ -245,15 +261,21 @@ CMWQ_FIND_NEXT(find_next_or_bit, CMWQ_OP_OR)
 
 #define find_first_and_bit(a, b, size) find_next_and_bit((a), (b), (size), 0)
 #define find_first_andnot_bit(a, b, size) find_next_andnot_bit((a), (b), (size), 0)
-#define for_each_and_bit(n, a, b, size) \
-	for ((n) = find_first_and_bit((a), (b), (size)); (n) < (size); (n) = find_next_and_bit((a), (b), (size), (n) + 1))
-#define for_each_andnot_bit(n, a, b, size) \
-	for ((n) = find_first_andnot_bit((a), (b), (size)); (n) < (size); (n) = find_next_andnot_bit((a), (b), (size), (n) + 1))
-#define for_each_or_bit(n, a, b, size) \
-	for ((n) = find_next_or_bit((a), (b), (size), 0); (n) < (size); (n) = find_next_or_bit((a), (b), (size), (n) + 1))
+#define for_each_and_bit(n, a, b, size)                                \
+	for ((n) = find_first_and_bit((a), (b), (size)); (n) < (size); \
+		(n) = find_next_and_bit((a), (b), (size), (n) + 1))
+#define for_each_andnot_bit(n, a, b, size)                                \
+	for ((n) = find_first_andnot_bit((a), (b), (size)); (n) < (size); \
+		(n) = find_next_andnot_bit((a), (b), (size), (n) + 1))
+#define for_each_or_bit(n, a, b, size)                                  \
+	for ((n) = find_next_or_bit((a), (b), (size), 0); (n) < (size); \
+		(n) = find_next_or_bit((a), (b), (size), (n) + 1))
 
-/* Bit number `n` of those that are set, from 0 on; `size`: there are not so many. */
-static inline unsigned long find_nth_bit(const unsigned long *bits, unsigned long size, unsigned long n)
+/*
+ * Returns the position of the n-th bit that is set, counted from 0; `size`: there are not so many.
+ */
+static inline unsigned long find_nth_bit(const unsigned long *bits, unsigned long size,
+	unsigned long n)
 {
 	unsigned long at = find_first_bit(bits, size);
 
@@ -263,7 +285,8 @@ static inline unsigned long find_nth_bit(const unsigned long *bits, unsigned lon
 }
 
 /* From `from` on, and then from the beginning. */
-static inline unsigned long find_next_bit_wrap(const unsigned long *bits, unsigned long size, unsigned long from)
+static inline unsigned long find_next_bit_wrap(const unsigned long *bits, unsigned long size,
+	unsigned long from)
 {
 	unsigned long at = find_next_bit(bits, size, from);
 
@@ -273,15 +296,20 @@ static inline unsigned long find_next_bit_wrap(const unsigned long *bits, unsign
 	return at < from ? at : size;
 }
 
-#define for_each_clear_bit_from(n, bits, size) \
-	for ((n) = find_next_zero_bit((bits), (size), (n)); (n) < (size); (n) = find_next_zero_bit((bits), (size), (n) + 1))
+#define for_each_clear_bit_from(n, bits, size)                            \
+	for ((n) = find_next_zero_bit((bits), (size), (n)); (n) < (size); \
+		(n) = find_next_zero_bit((bits), (size), (n) + 1))
 /* Runs of bits that are equal: from `from` up to, and without, `to`. */
-#define for_each_set_bitrange(from, to, bits, size)                                                                               \
-	for ((from) = find_first_bit((bits), (size)), (to) = find_next_zero_bit((bits), (size), (from) + 1); (from) < (size); \
-	     (from) = find_next_bit((bits), (size), (to) + 1), (to) = find_next_zero_bit((bits), (size), (from) + 1))
-#define for_each_clear_bitrange(from, to, bits, size)                                                                             \
-	for ((from) = find_first_zero_bit((bits), (size)), (to) = find_next_bit((bits), (size), (from) + 1); (from) < (size); \
-	     (from) = find_next_zero_bit((bits), (size), (to) + 1), (to) = find_next_bit((bits), (size), (from) + 1))
+#define for_each_set_bitrange(from, to, bits, size)                                \
+	for ((from) = find_first_bit((bits), (size)),                              \
+	    (to) = find_next_zero_bit((bits), (size), (from) + 1);                 \
+		(from) < (size); (from) = find_next_bit((bits), (size), (to) + 1), \
+	    (to) = find_next_zero_bit((bits), (size), (from) + 1))
+#define for_each_clear_bitrange(from, to, bits, size)                                   \
+	for ((from) = find_first_zero_bit((bits), (size)),                              \
+	    (to) = find_next_bit((bits), (size), (from) + 1);                           \
+		(from) < (size); (from) = find_next_zero_bit((bits), (size), (to) + 1), \
+	    (to) = find_next_bit((bits), (size), (from) + 1))
 
 /* ---- words ---- */
 
@@ -320,16 +348,17 @@ static inline int64_t sign_extend64(uint64_t value, int sign)
 	return (int64_t)(value << (63 - sign)) >> (63 - sign);
 }
 
-/* In one step: without the bits of `mask`, with those of `bits`. What was there before. */
-#define set_mask_bits(ptr, mask, bits)                                                                                    \
-	__extension__({                                                                                                   \
-		__typeof__(*(ptr)) cmwq_mask = (mask), cmwq_bits = (bits);                                                \
-		__typeof__(*(ptr)) cmwq_old = __atomic_load_n((ptr), __ATOMIC_RELAXED);                                   \
-		while (!__atomic_compare_exchange_n((ptr), &cmwq_old, (__typeof__(*(ptr)))((cmwq_old & ~cmwq_mask) | cmwq_bits), 0, \
-						    __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))                                  \
-			;                                                                                                 \
-		CMWQ_AFTER_FULL(__ATOMIC_SEQ_CST);                                                                        \
-		cmwq_old;                                                                                                 \
+/* In one step, removes the bits of `mask` and adds those of `bits`. Returns the value before. */
+#define set_mask_bits(ptr, mask, bits)                                                  \
+	__extension__({                                                                 \
+		__typeof__(*(ptr)) cmwq_mask = (mask), cmwq_bits = (bits);              \
+		__typeof__(*(ptr)) cmwq_old = __atomic_load_n((ptr), __ATOMIC_RELAXED); \
+		while (!__atomic_compare_exchange_n((ptr), &cmwq_old,                   \
+			(__typeof__(*(ptr)))((cmwq_old & ~cmwq_mask) | cmwq_bits), 0,   \
+			__ATOMIC_SEQ_CST, __ATOMIC_RELAXED))                            \
+			;                                                               \
+		CMWQ_AFTER_FULL(__ATOMIC_SEQ_CST);                                      \
+		cmwq_old;                                                               \
 	})
 
 #endif

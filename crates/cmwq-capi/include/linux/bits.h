@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: masks of bits. A program that brings its own defines CMWQ_NO_BITOPS.
+ * This header of cmwq has names of the kernel, for programs in user space: masks of bits. A program
+ * that brings its own defines CMWQ_NO_BITOPS.
  */
 #ifndef CMWQ_LINUX_BITS_H
 #define CMWQ_LINUX_BITS_H

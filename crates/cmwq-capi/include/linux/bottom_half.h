@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: there are no soft interrupts to keep away: these do nothing. A program that brings its own defines CMWQ_NO_PREEMPT.
+ * This header of cmwq has names of the kernel, for programs in user space: there are no soft
+ * interrupts to keep away: these do nothing. A program that brings its own defines CMWQ_NO_PREEMPT.
  */
 #ifndef CMWQ_LINUX_BOTTOM_HALF_H
 #define CMWQ_LINUX_BOTTOM_HALF_H

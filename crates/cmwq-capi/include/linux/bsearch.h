@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: searching in a sorted array: the standard's. A program that brings its own defines CMWQ_NO_SORT.
+ * This header of cmwq has names of the kernel, for programs in user space: searching in a sorted
+ * array: the standard's. A program that brings its own defines CMWQ_NO_SORT.
  */
 #ifndef CMWQ_LINUX_BSEARCH_H
 #define CMWQ_LINUX_BSEARCH_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: what must not be is said on standard error, and BUG() ends the program. A program that brings its own defines CMWQ_NO_BUG.
+ * This header of cmwq has names of the kernel, for programs in user space: what must not be is said
+ * on standard error, and BUG() ends the program. A program that brings its own defines CMWQ_NO_BUG.
  */
 #ifndef CMWQ_LINUX_BUG_H
 #define CMWQ_LINUX_BUG_H

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: the size of a line of the cache, as far as the compiler must know it. A program that brings its own defines CMWQ_NO_KERNEL_MACROS.
+ * This header of cmwq has names of the kernel, for programs in user space: the size of a line of
+ * the cache, as far as the compiler must know it. A program that brings its own defines
+ * CMWQ_NO_KERNEL_MACROS.
  */
 #ifndef CMWQ_LINUX_CACHE_H
 #define CMWQ_LINUX_CACHE_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: what is given back at the end of a block: guard(mutex)(&lock), scoped_guard(spinlock, &lock) and
- * __free(kfree). In C only. A program that brings its own defines CMWQ_NO_KERNEL_MACROS.
+ * This header of cmwq has names of the kernel, for programs in user space: what is given back at
+ * the end of a block: guard(mutex)(&lock), scoped_guard(spinlock, &lock) and __free(kfree). In C
+ * only. A program that brings its own defines CMWQ_NO_KERNEL_MACROS.
  */
 #ifndef CMWQ_LINUX_CLEANUP_H
 #define CMWQ_LINUX_CLEANUP_H
@@ -31,7 +32,7 @@
 	}                                                                  \
 	struct cmwq_cleanup_end
 #define __free(name) __cleanup(cmwq_free_##name)
-/* The value, which the end of the block does not free any more. */
+/* Returns the value; the end of the block does not free it any more. */
 #define no_free_ptr(variable)                                      \
 	__extension__({                                            \
 		__typeof__(variable) cmwq_value = (variable);      \
@@ -72,11 +73,15 @@ static inline void cmwq_guard_end(struct cmwq_guard *guard)
 	struct cmwq_cleanup_end
 
 /* Until the end of the block: guard(mutex)(&lock); */
-#define guard(name) struct cmwq_guard CMWQ_JOIN(cmwq_guard_at_, __LINE__) __attribute__((__unused__)) __cleanup(cmwq_guard_end) = cmwq_guard_##name
+#define guard(name)                                           \
+	struct cmwq_guard CMWQ_JOIN(cmwq_guard_at_, __LINE__) \
+		__attribute__((__unused__)) __cleanup(cmwq_guard_end) = cmwq_guard_##name
 /* During the statement behind it. */
-#define scoped_guard(...)                                                                                                                \
-	for (struct cmwq_guard cmwq_held __cleanup(cmwq_guard_end) = CMWQ_BY_COUNT(CMWQ_GUARD_, __VA_ARGS__)(__VA_ARGS__), *cmwq_once = &cmwq_held; \
-	     cmwq_once; cmwq_once = NULL)
+#define scoped_guard(...)                                                     \
+	for (struct cmwq_guard cmwq_held __cleanup(cmwq_guard_end) =          \
+			CMWQ_BY_COUNT(CMWQ_GUARD_, __VA_ARGS__)(__VA_ARGS__), \
+					 *cmwq_once = &cmwq_held;             \
+		cmwq_once; cmwq_once = NULL)
 #define CMWQ_GUARD_ONE(name) cmwq_guard_##name()
 #define CMWQ_GUARD_MANY(name, ...) cmwq_guard_##name(__VA_ARGS__)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: memory barriers, as fences of C11; what stands before a barrier in the kernel's order
- * does here.
+ * This header of cmwq has names of the kernel, for programs in user space: memory barriers, as
+ * fences of C11; what stands before a barrier in the kernel's order does here.
  */
 #ifndef CMWQ_LINUX_CMWQ_BARRIER_H
 #define CMWQ_LINUX_CMWQ_BARRIER_H
@@ -9,7 +9,10 @@
 #include <linux/cmwq_base.h>
 
 #ifndef smp_mb
-/* ThreadSanitizer knows no fences: for it, each is an access to one place, which orders it among all others. */
+/*
+ * ThreadSanitizer knows no fences. For it each fence is an access to one place, which orders the
+ * fence among all others.
+ */
 #ifdef CMWQ_TSAN
 #ifdef __cplusplus
 extern "C" {
@@ -18,7 +21,9 @@ __attribute__((__weak__)) int cmwq_fences;
 #ifdef __cplusplus
 }
 #endif
-/* An unordered change behind a fence may be the last access before another thread frees the memory. */
+/*
+ * An unordered change behind a fence may be the last access before another thread frees the memory.
+ */
 #define CMWQ_UNORDERED __ATOMIC_RELEASE
 #define CMWQ_FENCE(order) ((void)__atomic_fetch_add(&cmwq_fences, 0, __ATOMIC_SEQ_CST))
 #else
@@ -38,7 +43,8 @@ __attribute__((__weak__)) int cmwq_fences;
 #define smp_mb__after_spinlock() smp_mb()
 #define smp_acquire__after_ctrl_dep() smp_rmb()
 #define smp_load_acquire(ptr) __atomic_load_n((ptr), __ATOMIC_ACQUIRE)
-#define smp_store_release(ptr, value) __atomic_store_n((ptr), CMWQ_AS_ASSIGNED(*(ptr), value), __ATOMIC_RELEASE)
+#define smp_store_release(ptr, value) \
+	__atomic_store_n((ptr), CMWQ_AS_ASSIGNED(*(ptr), value), __ATOMIC_RELEASE)
 #define smp_store_mb(var, value)                                                             \
 	do {                                                                                 \
 		__atomic_store_n(&(var), CMWQ_AS_ASSIGNED(var, value), __ATOMIC_SEQ_CST); \
@@ -56,7 +62,10 @@ __attribute__((__weak__)) int cmwq_fences;
 #endif
 #endif
 
-/* Behind a read-modify-write of C11, which orders less than the kernel's where it is not one locked instruction. */
+/*
+ * Behind a read-modify-write of C11, which orders less than the kernel's where it is not one locked
+ * instruction.
+ */
 #if defined(__x86_64__)
 #define CMWQ_AFTER_FULL(order) ((void)0)
 #else

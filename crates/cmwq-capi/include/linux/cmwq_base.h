@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the kernel-shaped headers of cmwq share. Each of them that steps aside passes on to the next header of its name on the
- * include path, which is the program's own, or the system's.
+ * What the kernel-shaped headers of cmwq share. Each of them that steps aside passes on to the next
+ * header of its name on the include path, which is the program's own, or the system's.
  */
 #ifndef CMWQ_LINUX_CMWQ_BASE_H
 #define CMWQ_LINUX_CMWQ_BASE_H
@@ -97,7 +97,7 @@
 #define CMWQ_NO_NOTIFIER
 #endif
 
-/* Another library's list has functions of its own. */
+/* If the program brings another library's list, that has functions of its own. */
 #if defined(CMWQ_NO_LIST_HEAD) && !defined(CMWQ_NO_LIST)
 #define CMWQ_NO_LIST
 #endif

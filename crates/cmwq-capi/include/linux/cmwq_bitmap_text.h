@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: sets of bits as texts: masks (hexadecimal, groups of 32 bits with commas between, the highest
- * first) and lists (0-3,8).
+ * This header of cmwq has names of the kernel, for programs in user space: sets of bits as texts:
+ * masks (hexadecimal, groups of 32 bits with commas between, the highest first) and lists (0-3,8).
  */
 #ifndef CMWQ_LINUX_CMWQ_BITMAP_TEXT_H
 #define CMWQ_LINUX_CMWQ_BITMAP_TEXT_H
@@ -33,16 +33,21 @@ static inline void cmwq_bits_zero(unsigned long *bits, size_t nbits)
 }
 
 /* Puts what snprintf() writes at `at`, as far as there is room, and returns where it would end. */
-#define cmwq_put(text, size, at, ...) \
-	((at) + (size_t)snprintf((at) < (size) ? (text) + (at) : NULL, (at) < (size) ? (size) - (at) : 0, __VA_ARGS__))
+#define cmwq_put(text, size, at, ...)                                  \
+	((at) +                                                        \
+		(size_t)snprintf((at) < (size) ? (text) + (at) : NULL, \
+			(at) < (size) ? (size) - (at) : 0, __VA_ARGS__))
 
-/* How long the whole mask is, whatever there was room for. */
-static inline size_t cmwq_bits_mask(char *text, size_t size, const unsigned long *bits, size_t nbits)
+/* Returns the length of the whole mask, also if there was less room. */
+static inline size_t cmwq_bits_mask(char *text, size_t size, const unsigned long *bits,
+	size_t nbits)
 {
 	size_t at = 0, group = (nbits + 31) / 32, digits = ((nbits + 31) % 32 + 4) / 4;
 
 	while (group--) {
-		unsigned long word = bits[group * 32 / CMWQ_LONG_BITS] >> group * 32 % CMWQ_LONG_BITS & 0xffffffffu;
+		unsigned long word = bits[group * 32 / CMWQ_LONG_BITS] >>
+				group * 32 % CMWQ_LONG_BITS &
+			0xffffffffu;
 
 		if (nbits < group * 32 + 32)
 			word &= (1UL << nbits % 32) - 1;
@@ -52,7 +57,8 @@ static inline size_t cmwq_bits_mask(char *text, size_t size, const unsigned long
 	return at;
 }
 
-static inline size_t cmwq_bits_list(char *text, size_t size, const unsigned long *bits, size_t nbits)
+static inline size_t cmwq_bits_list(char *text, size_t size, const unsigned long *bits,
+	size_t nbits)
 {
 	size_t at = 0, first, last;
 
@@ -62,13 +68,18 @@ static inline size_t cmwq_bits_list(char *text, size_t size, const unsigned long
 			continue;
 		while (last + 1 < nbits && cmwq_bits_test(bits, last + 1))
 			last++;
-		at = cmwq_put(text, size, at, last > first ? "%s%zu-%zu" : "%s%zu", at ? "," : "", first, last);
+		at = cmwq_put(text, size, at, last > first ? "%s%zu-%zu" : "%s%zu", at ? "," : "",
+			first, last);
 	}
 	return at;
 }
 
-/* Hexadecimal digits; commas count 32 bits each. White space around it. -EINVAL, -EOVERFLOW: nothing is written then. */
-static inline int cmwq_bits_parse_mask(const char *text, size_t length, unsigned long *bits, size_t nbits)
+/*
+ * Hexadecimal digits; commas count 32 bits each. White space around it. -EINVAL, -EOVERFLOW:
+ * nothing is written then.
+ */
+static inline int cmwq_bits_parse_mask(const char *text, size_t length, unsigned long *bits,
+	size_t nbits)
 {
 	/* From the end, where the lowest bits are. */
 	size_t start = 0, end = 0, at, in_group, group;
@@ -136,7 +147,10 @@ static inline int cmwq_bits_number(const char **at, size_t nbits, size_t *to)
 	return errno ? -EOVERFLOW : 0;
 }
 
-/* Numbers and ranges: "0-3,8,16-31:1/4" (of every 4 the first), "N" for the last, "all". -EINVAL; -ERANGE: a bit that there is not. */
+/*
+ * Numbers and ranges: "0-3,8,16-31:1/4" (of every 4 the first), "N" for the last, "all". -EINVAL;
+ * -ERANGE: a bit that there is not.
+ */
 static inline int cmwq_bits_parse_list(const char *text, unsigned long *bits, size_t nbits)
 {
 	cmwq_bits_zero(bits, nbits);

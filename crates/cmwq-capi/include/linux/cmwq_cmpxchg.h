@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: exchanges of any integer or pointer of 1, 2, 4 or 8 bytes.
+ * This header of cmwq has names of the kernel, for programs in user space: exchanges of any integer
+ * or pointer of 1, 2, 4 or 8 bytes.
  */
 #ifndef CMWQ_LINUX_CMWQ_CMPXCHG_H
 #define CMWQ_LINUX_CMWQ_CMPXCHG_H
@@ -9,25 +10,28 @@
 
 #include <linux/cmwq_barrier.h>
 
-#define cmwq_xchg(ptr, value, order)                                                                    \
-	__extension__({                                                                                 \
-		__typeof__(*(ptr)) cmwq_was = __atomic_exchange_n((ptr), (__typeof__(*(ptr)))(value), order); \
-		CMWQ_AFTER_FULL(order);                                                                 \
-		cmwq_was;                                                                               \
+#define cmwq_xchg(ptr, value, order)                                     \
+	__extension__({                                                  \
+		__typeof__(*(ptr)) cmwq_was = __atomic_exchange_n((ptr), \
+			(__typeof__(*(ptr)))(value), order);             \
+		CMWQ_AFTER_FULL(order);                                  \
+		cmwq_was;                                                \
 	})
-#define cmwq_cmpxchg(ptr, from, to, order)                                                                       \
-	__extension__({                                                                                          \
-		__typeof__(*(ptr)) cmwq_was = (__typeof__(*(ptr)))(from);                                        \
-		__atomic_compare_exchange_n((ptr), &cmwq_was, (__typeof__(*(ptr)))(to), 0, order, __ATOMIC_RELAXED); \
-		CMWQ_AFTER_FULL(order);                                                                          \
-		cmwq_was;                                                                                        \
+#define cmwq_cmpxchg(ptr, from, to, order)                                                        \
+	__extension__({                                                                           \
+		__typeof__(*(ptr)) cmwq_was = (__typeof__(*(ptr)))(from);                         \
+		__atomic_compare_exchange_n((ptr), &cmwq_was, (__typeof__(*(ptr)))(to), 0, order, \
+			__ATOMIC_RELAXED);                                                        \
+		CMWQ_AFTER_FULL(order);                                                           \
+		cmwq_was;                                                                         \
 	})
 /* `from` points to what is expected, and has what was there if that was not it. */
-#define cmwq_try_cmpxchg(ptr, from, to, order)                                                                              \
-	__extension__({                                                                                                     \
-		__typeof__(1 == 1) cmwq_done = __atomic_compare_exchange_n((ptr), (from), (__typeof__(*(ptr)))(to), 0, order, __ATOMIC_RELAXED); \
-		CMWQ_AFTER_FULL(order);                                                                                     \
-		cmwq_done;                                                                                                  \
+#define cmwq_try_cmpxchg(ptr, from, to, order)                                            \
+	__extension__({                                                                   \
+		__typeof__(1 == 1) cmwq_done = __atomic_compare_exchange_n((ptr), (from), \
+			(__typeof__(*(ptr)))(to), 0, order, __ATOMIC_RELAXED);            \
+		CMWQ_AFTER_FULL(order);                                                   \
+		cmwq_done;                                                                \
 	})
 
 #ifndef xchg

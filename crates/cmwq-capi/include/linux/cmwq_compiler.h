@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: marks and accesses that any header may need. Each steps
- * aside for one that is defined already; all do with CMWQ_NO_KERNEL_MACROS.
+ * This header of cmwq has names of the kernel, for programs in user space: marks and accesses that
+ * any header may need. Each steps aside for one that is defined already; all do with
+ * CMWQ_NO_KERNEL_MACROS.
  */
 #ifndef CMWQ_LINUX_CMWQ_COMPILER_H
 #define CMWQ_LINUX_CMWQ_COMPILER_H
@@ -26,16 +27,20 @@ static inline void cmwq_read_once(const volatile void *from, void *to, unsigned 
 {
 	switch (size) {
 	case 1:
-		*(unsigned char *)to = __atomic_load_n((const volatile unsigned char *)from, __ATOMIC_RELAXED);
+		*(unsigned char *)to = __atomic_load_n((const volatile unsigned char *)from,
+			__ATOMIC_RELAXED);
 		break;
 	case 2:
-		*(unsigned short *)to = __atomic_load_n((const volatile unsigned short *)from, __ATOMIC_RELAXED);
+		*(unsigned short *)to = __atomic_load_n((const volatile unsigned short *)from,
+			__ATOMIC_RELAXED);
 		break;
 	case 4:
-		*(unsigned int *)to = __atomic_load_n((const volatile unsigned int *)from, __ATOMIC_RELAXED);
+		*(unsigned int *)to = __atomic_load_n((const volatile unsigned int *)from,
+			__ATOMIC_RELAXED);
 		break;
 	default:
-		*(unsigned long *)to = __atomic_load_n((const volatile unsigned long *)from, __ATOMIC_RELAXED);
+		*(unsigned long *)to = __atomic_load_n((const volatile unsigned long *)from,
+			__ATOMIC_RELAXED);
 		break;
 	}
 }
@@ -45,15 +50,19 @@ static inline void cmwq_read_once(const volatile void *from, void *to, unsigned 
 #endif
 #endif
 
-/* Macros with arguments that may be left out, without the comma that compilers warn of: ONE or MANY, by how many there are (32 at most). */
+/*
+ * Macros with arguments that may be left out, without the comma that compilers warn of: ONE or
+ * MANY, by how many there are (32 at most).
+ */
 #define CMWQ_JOIN_NOW(a, b) a##b
 #define CMWQ_JOIN(a, b) CMWQ_JOIN_NOW(a, b)
-#define CMWQ_COUNT_AT(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, a23, a24, a25, a26, \
-		      a27, a28, a29, a30, a31, a32, how_many, ...)                                                                            \
+#define CMWQ_COUNT_AT(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, \
+	a18, a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, how_many, ...) \
 	how_many
-#define CMWQ_COUNT(...)                                                                                                                        \
-	CMWQ_COUNT_AT(__VA_ARGS__, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, \
-		      MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, ONE, 0)
+#define CMWQ_COUNT(...)                                                                        \
+	CMWQ_COUNT_AT(__VA_ARGS__, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, \
+		MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY,  \
+		MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, ONE, 0)
 #define CMWQ_BY_COUNT(name, ...) CMWQ_JOIN(name, CMWQ_COUNT(__VA_ARGS__))
 
 #ifndef READ_ONCE
@@ -71,7 +80,10 @@ static inline void cmwq_read_once(const volatile void *from, void *to, unsigned 
 #ifndef unlikely
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #endif
-/* In C++, where the standard library has a class of that name, it is a function of <linux/compiler.h>. */
+/*
+ * In C++, where the standard library has a class of that name, it is a function of
+ * <linux/compiler.h>.
+ */
 #if !defined(barrier) && !defined(__cplusplus)
 #define barrier() __asm__ __volatile__("" ::: "memory")
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* How long a jiffy is, in the program's own header or ours. Included after <linux/jiffies.h>. */
+/*
+ * The length of a jiffy, in the program's own header or in ours. A header includes this file after
+ * <linux/jiffies.h>.
+ */
 #ifndef CMWQ_LINUX_CMWQ_DELAY_H
 #define CMWQ_LINUX_CMWQ_DELAY_H
 
@@ -14,10 +17,11 @@
 #endif
 #endif
 
-/* A number of jiffies in nanoseconds; more than there are is for ever. */
+/* Converts jiffies to nanoseconds. A number that does not fit means "for ever". */
 static inline uint64_t cmwq_jiffies_to_ns(unsigned long j)
 {
-	return j > UINT64_MAX / CMWQ_NSEC_PER_JIFFY ? UINT64_MAX : j * (uint64_t)CMWQ_NSEC_PER_JIFFY;
+	return j > UINT64_MAX / CMWQ_NSEC_PER_JIFFY ? UINT64_MAX
+						    : j * (uint64_t)CMWQ_NSEC_PER_JIFFY;
 }
 
 #endif

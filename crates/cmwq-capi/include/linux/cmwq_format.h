@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: printf() with two formats of the kernel's beside the standard's: %*pb is a set of so many bits as a
- * mask, %*pbl as a list. Other letters behind %p are text.
+ * This header of cmwq has names of the kernel, for programs in user space: printf() with two
+ * formats of the kernel's beside the standard's: %*pb is a set of so many bits as a mask, %*pbl as
+ * a list. Other letters behind %p are text.
  */
 #ifndef CMWQ_LINUX_CMWQ_FORMAT_H
 #define CMWQ_LINUX_CMWQ_FORMAT_H
@@ -47,10 +48,10 @@ static inline struct cmwq_conversion cmwq_conversion_at(const char *percent)
 }
 
 /* One conversion by the C library: what it is called with depends on the argument's type. */
-#define CMWQ_FORMAT_ONE(type)                                                                                    \
-	(stars == 2 ? cmwq_put(text, size, at, one, star[0], star[1], va_arg(args, type))                        \
-	 : stars    ? cmwq_put(text, size, at, one, star[0], va_arg(args, type))                                 \
-		    : cmwq_put(text, size, at, one, va_arg(args, type)))
+#define CMWQ_FORMAT_ONE(type)                                                                \
+	(stars == 2 ? cmwq_put(text, size, at, one, star[0], star[1], va_arg(args, type))    \
+			: stars ? cmwq_put(text, size, at, one, star[0], va_arg(args, type)) \
+				: cmwq_put(text, size, at, one, va_arg(args, type)))
 
 CMWQ_FORMATS(3, 0)
 static int cmwq_vsnprintf(char *text, size_t size, const char *format, va_list list)
@@ -85,7 +86,8 @@ static int cmwq_vsnprintf(char *text, size_t size, const char *format, va_list l
 			size_t room = at < size ? size - at : 0;
 
 			format += list_of;
-			at += (list_of ? cmwq_bits_list : cmwq_bits_mask)(room ? text + at : NULL, room, bits, (size_t)(star[0] > 0 ? star[0] : 0));
+			at += (list_of ? cmwq_bits_list : cmwq_bits_mask)(room ? text + at : NULL,
+				room, bits, (size_t)(star[0] > 0 ? star[0] : 0));
 			continue;
 		}
 		switch (found.letter) {
@@ -117,7 +119,9 @@ static int cmwq_vsnprintf(char *text, size_t size, const char *format, va_list l
 			at = cmwq_put(text, size, at, "%%");
 			break;
 		default:
-			/* Not a conversion that is known: as it stands. */
+			/*
+			 * The function does not know this conversion, and writes it as it stands.
+			 */
 			at = cmwq_put(text, size, at, "%s", one);
 			break;
 		}
@@ -139,7 +143,7 @@ static int cmwq_snprintf(char *text, size_t size, const char *format, ...)
 	return length;
 }
 
-/* In memory from malloc(); NULL: there is none. */
+/* The text is in memory from malloc(); NULL: malloc() has none. */
 CMWQ_FORMATS(1, 0)
 static CMWQ_MUST_CHECK char *cmwq_vasprintf(const char *format, va_list args)
 {
@@ -156,7 +160,7 @@ static CMWQ_MUST_CHECK char *cmwq_vasprintf(const char *format, va_list args)
 	return text;
 }
 
-/* One message to standard error; what is longer than 1023 bytes is cut. */
+/* Writes one message to standard error, and cuts it behind 1023 bytes. */
 CMWQ_FORMATS(1, 2)
 static int cmwq_printk(const char *format, ...)
 {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: a thread that runs work in order, one of <linux/kthread.h>'s. Included by that.
+ * This header of cmwq has names of the kernel, for programs in user space: a thread that runs work
+ * in order, one of <linux/kthread.h>'s. Included by that.
  */
 #ifndef CMWQ_LINUX_CMWQ_KTHREAD_WORKER_H
 #define CMWQ_LINUX_CMWQ_KTHREAD_WORKER_H
 
 #include <linux/cmwq_base.h>
-#if !defined(CMWQ_NO_KTHREAD) && !defined(CMWQ_NO_LIST_HEAD) && !defined(CMWQ_NO_LIST) && !defined(CMWQ_NO_TIMER)
+#if !defined(CMWQ_NO_KTHREAD) && !defined(CMWQ_NO_LIST_HEAD) && !defined(CMWQ_NO_LIST) && \
+	!defined(CMWQ_NO_TIMER)
 #include <linux/bug.h>
 #include <linux/completion.h>
 #include <linux/kthread.h>
@@ -19,12 +21,15 @@
 struct kthread_work;
 typedef void (*kthread_work_func_t)(struct kthread_work *work);
 
-/* `node` is on one of the worker's lists while the work is pending; with the rest it is guarded by the worker's lock, which `worker` is read without. */
+/*
+ * `node` is on one of the worker's lists while the work is pending; with the rest it is guarded by
+ * the worker's lock, which `worker` is read without.
+ */
 struct kthread_work {
 	struct list_head node;
 	kthread_work_func_t func;
 	struct kthread_worker *worker;
-	/* How many threads cancel it: it cannot be queued meanwhile. */
+	/* How many threads are cancelling the work. Meanwhile no thread can queue it. */
 	int canceling;
 };
 
@@ -44,14 +49,18 @@ struct kthread_worker {
 
 enum { KTW_FREEZABLE = 1 << 0 };
 
-#define KTHREAD_WORKER_INIT(worker) \
-	{0, PTHREAD_MUTEX_INITIALIZER, LIST_HEAD_INIT((worker).work_list), LIST_HEAD_INIT((worker).delayed_work_list), NULL, NULL}
+#define KTHREAD_WORKER_INIT(worker)                                        \
+	{0, PTHREAD_MUTEX_INITIALIZER, LIST_HEAD_INIT((worker).work_list), \
+		LIST_HEAD_INIT((worker).delayed_work_list), NULL, NULL}
 #define KTHREAD_WORK_INIT(work, fn) {LIST_HEAD_INIT((work).node), (fn), NULL, 0}
-#define KTHREAD_DELAYED_WORK_INIT(dwork, fn) {KTHREAD_WORK_INIT((dwork).work, (fn)), __TIMER_INITIALIZER(kthread_delayed_work_timer_fn, 0)}
+#define KTHREAD_DELAYED_WORK_INIT(dwork, fn)    \
+	{KTHREAD_WORK_INIT((dwork).work, (fn)), \
+		__TIMER_INITIALIZER(kthread_delayed_work_timer_fn, 0)}
 #define DEFINE_KTHREAD_WORKER(worker) struct kthread_worker worker = KTHREAD_WORKER_INIT(worker)
 #define DEFINE_KTHREAD_WORKER_ONSTACK(worker) DEFINE_KTHREAD_WORKER(worker)
 #define DEFINE_KTHREAD_WORK(work, fn) struct kthread_work work = KTHREAD_WORK_INIT(work, fn)
-#define DEFINE_KTHREAD_DELAYED_WORK(dwork, fn) struct kthread_delayed_work dwork = KTHREAD_DELAYED_WORK_INIT(dwork, fn)
+#define DEFINE_KTHREAD_DELAYED_WORK(dwork, fn) \
+	struct kthread_delayed_work dwork = KTHREAD_DELAYED_WORK_INIT(dwork, fn)
 
 static inline void kthread_init_worker(struct kthread_worker *worker)
 {
@@ -69,7 +78,8 @@ static inline void kthread_init_work(struct kthread_work *work, kthread_work_fun
 }
 
 /* With the lock. */
-static inline void cmwq_kthread_insert(struct kthread_worker *worker, struct kthread_work *work, struct list_head *before)
+static inline void cmwq_kthread_insert(struct kthread_worker *worker, struct kthread_work *work,
+	struct list_head *before)
 {
 	list_add_tail(&work->node, before);
 	__atomic_store_n(&work->worker, worker, __ATOMIC_RELEASE);
@@ -87,13 +97,16 @@ static inline void cmwq_kthread_run_work(void *work)
 	((struct kthread_work *)work)->func((struct kthread_work *)work);
 }
 
-/* What the thread runs: kthread_run(kthread_worker_fn, &worker, "name"). It ends when it is told to stop and nothing is queued. */
+/*
+ * The function of the thread: kthread_run(kthread_worker_fn, &worker, "name"). It returns when
+ * another thread has told it to stop and no work is queued.
+ */
 static inline int kthread_worker_fn(void *arg)
 {
 	struct kthread_worker *worker = (struct kthread_worker *)arg;
 
 	pthread_mutex_lock(&worker->lock);
-	/* Whom kthread_create_worker() has told of its thread may read it. */
+	/* A caller of kthread_create_worker() may read it. */
 	if (!worker->task)
 		worker->task = current;
 	pthread_mutex_unlock(&worker->lock);
@@ -101,7 +114,10 @@ static inline int kthread_worker_fn(void *arg)
 		struct kthread_work *work = NULL;
 		bool stops;
 
-		/* The worker says so before it looks: a thread that queues afterwards wakes it. */
+		/*
+		 * The worker sets its state before it looks for work, so a thread that queues
+		 * afterwards wakes it.
+		 */
 		set_current_state(TASK_INTERRUPTIBLE);
 		stops = kthread_should_stop();
 		pthread_mutex_lock(&worker->lock);
@@ -115,7 +131,11 @@ static inline int kthread_worker_fn(void *arg)
 		pthread_mutex_unlock(&worker->lock);
 		if (work) {
 			__set_current_state(TASK_RUNNING);
-			/* It may free the work. If it ends the thread (pthread_exit, a cancellation), the work ends, and the next one is run. */
+			/*
+			 * The function may free the work. If the function ends the thread
+			 * (pthread_exit, a cancellation), the work counts as ended, and the worker
+			 * runs the next one.
+			 */
 			cmwq_task_call(cmwq_kthread_run_work, work);
 		} else if (stops) {
 			__set_current_state(TASK_RUNNING);
@@ -142,12 +162,16 @@ static inline bool kthread_queue_work(struct kthread_worker *worker, struct kthr
 
 static inline void kthread_delayed_work_timer_fn(struct timer_list *timer)
 {
-	struct kthread_delayed_work *dwork = container_of(timer, struct kthread_delayed_work, timer);
+	struct kthread_delayed_work *dwork = container_of(timer, struct kthread_delayed_work,
+		timer);
 	struct kthread_work *work = &dwork->work;
 	struct kthread_worker *worker = __atomic_load_n(&work->worker, __ATOMIC_ACQUIRE);
 
 	pthread_mutex_lock(&worker->lock);
-	/* Otherwise it was cancelled, or the thread that cancels or moves it finds it pending. */
+	/*
+	 * Otherwise another thread has cancelled the work, or cancels or moves it now and finds it
+	 * pending.
+	 */
 	if (!list_empty(&work->node) && !work->canceling) {
 		list_del_init(&work->node);
 		cmwq_kthread_insert(worker, work, &worker->work_list);
@@ -155,14 +179,16 @@ static inline void kthread_delayed_work_timer_fn(struct timer_list *timer)
 	pthread_mutex_unlock(&worker->lock);
 }
 
-static inline void kthread_init_delayed_work(struct kthread_delayed_work *dwork, kthread_work_func_t func)
+static inline void kthread_init_delayed_work(struct kthread_delayed_work *dwork,
+	kthread_work_func_t func)
 {
 	kthread_init_work(&dwork->work, func);
 	timer_setup(&dwork->timer, kthread_delayed_work_timer_fn, 0);
 }
 
 /* With the lock. */
-static inline void cmwq_kthread_insert_delayed(struct kthread_worker *worker, struct kthread_delayed_work *dwork, unsigned long delay)
+static inline void cmwq_kthread_insert_delayed(struct kthread_worker *worker,
+	struct kthread_delayed_work *dwork, unsigned long delay)
 {
 	if (!delay) {
 		cmwq_kthread_insert(worker, &dwork->work, &worker->work_list);
@@ -173,7 +199,8 @@ static inline void cmwq_kthread_insert_delayed(struct kthread_worker *worker, st
 	mod_timer(&dwork->timer, jiffies + delay);
 }
 
-static inline bool kthread_queue_delayed_work(struct kthread_worker *worker, struct kthread_delayed_work *dwork, unsigned long delay)
+static inline bool kthread_queue_delayed_work(struct kthread_worker *worker,
+	struct kthread_delayed_work *dwork, unsigned long delay)
 {
 	bool idle;
 
@@ -185,8 +212,12 @@ static inline bool kthread_queue_delayed_work(struct kthread_worker *worker, str
 	return idle;
 }
 
-/* With the lock, which is let go meanwhile: the timer does not run afterwards. */
-static inline void cmwq_kthread_stop_timer(struct kthread_worker *worker, struct kthread_delayed_work *dwork)
+/*
+ * The caller holds the lock, which this function releases while it waits. The timer does not run
+ * afterwards.
+ */
+static inline void cmwq_kthread_stop_timer(struct kthread_worker *worker,
+	struct kthread_delayed_work *dwork)
 {
 	dwork->work.canceling++;
 	pthread_mutex_unlock(&worker->lock);
@@ -196,7 +227,8 @@ static inline void cmwq_kthread_stop_timer(struct kthread_worker *worker, struct
 }
 
 /* true: it was pending, and has been moved. */
-static inline bool kthread_mod_delayed_work(struct kthread_worker *worker, struct kthread_delayed_work *dwork, unsigned long delay)
+static inline bool kthread_mod_delayed_work(struct kthread_worker *worker,
+	struct kthread_delayed_work *dwork, unsigned long delay)
 {
 	bool pending = false;
 
@@ -225,15 +257,23 @@ static inline void cmwq_kthread_flush_fn(struct kthread_work *work)
 	complete(&container_of(work, struct cmwq_kthread_flush, work)->done);
 }
 
-/* Whether the caller is the worker's own thread, which would wait for itself. With the lock. */
+/*
+ * Whether the caller is the worker's own thread, which would wait for itself. The caller holds the
+ * lock.
+ */
 static inline bool cmwq_kthread_is_own(const struct kthread_worker *worker)
 {
 	return worker->task == current;
 }
 
-#define cmwq_kthread_warn_of_own(own) WARN_ONCE((own), "a work of a kthread_worker waits for its own worker, which would never end\n")
+#define cmwq_kthread_warn_of_own(own) \
+	WARN_ONCE((own),              \
+		"a work of a kthread_worker waits for its own worker, which would never end\n")
 
-/* Waits until all that is queued has run. From the worker's own thread it warns and returns. */
+/*
+ * Waits until all work that is queued has run. Called on the worker's own thread, the function
+ * warns and returns.
+ */
 static inline void kthread_flush_worker(struct kthread_worker *worker)
 {
 	struct cmwq_kthread_flush flush;
@@ -250,7 +290,10 @@ static inline void kthread_flush_worker(struct kthread_worker *worker)
 	wait_for_completion(&flush.done);
 }
 
-/* Waits for the pending instance, or else for the running one. From the worker's own thread it warns and returns. */
+/*
+ * Waits for the pending instance, or else for the running one. Called on the worker's own thread,
+ * the function warns and returns.
+ */
 static inline void kthread_flush_work(struct kthread_work *work)
 {
 	struct kthread_worker *worker = __atomic_load_n(&work->worker, __ATOMIC_ACQUIRE);
@@ -262,7 +305,8 @@ static inline void kthread_flush_work(struct kthread_work *work)
 	kthread_init_work(&flush.work, cmwq_kthread_flush_fn);
 	init_completion(&flush.done);
 	pthread_mutex_lock(&worker->lock);
-	own = cmwq_kthread_is_own(worker) && (!list_empty(&work->node) || worker->current_work == work);
+	own = cmwq_kthread_is_own(worker) &&
+		(!list_empty(&work->node) || worker->current_work == work);
 	if (own)
 		waits = false;
 	else if (!list_empty(&work->node))
@@ -277,7 +321,8 @@ static inline void kthread_flush_work(struct kthread_work *work)
 		wait_for_completion(&flush.done);
 }
 
-static inline bool cmwq_kthread_cancel(struct kthread_work *work, struct kthread_delayed_work *dwork)
+static inline bool cmwq_kthread_cancel(struct kthread_work *work,
+	struct kthread_delayed_work *dwork)
 {
 	struct kthread_worker *worker = __atomic_load_n(&work->worker, __ATOMIC_ACQUIRE);
 	bool pending;
@@ -300,7 +345,10 @@ static inline bool cmwq_kthread_cancel(struct kthread_work *work, struct kthread
 	return pending;
 }
 
-/* Removes a pending instance and waits for a running one, unless the caller is that, which warns; true: one was removed. */
+/*
+ * Removes a pending instance and waits for a running one. Called by that running one, the function
+ * warns and does not wait. true: it has removed an instance.
+ */
 static inline bool kthread_cancel_work_sync(struct kthread_work *work)
 {
 	return cmwq_kthread_cancel(work, NULL);
@@ -313,18 +361,23 @@ static inline bool kthread_cancel_delayed_work_sync(struct kthread_delayed_work 
 
 /* ---- workers with a thread of their own ---- */
 
-/* One that waits for its first wake-up; ERR_PTR() on failure. */
-#define kthread_create_worker_on_node(flags, node, ...)                                                                      \
-	cmwq_kthread_created(__extension__({                                                                                 \
-		struct kthread_worker *cmwq_worker_ = cmwq_kthread_alloc_worker(flags);                                      \
-		cmwq_worker_ ? cmwq_kthread_with(cmwq_worker_, kthread_create(kthread_worker_fn, cmwq_worker_, __VA_ARGS__)) \
-			     : (struct kthread_worker *)ERR_PTR(-ENOMEM);                                                    \
+/* Makes a worker whose thread waits for its first wake-up; ERR_PTR() on failure. */
+#define kthread_create_worker_on_node(flags, node, ...)                                         \
+	cmwq_kthread_created(__extension__({                                                    \
+		struct kthread_worker *cmwq_worker_ = cmwq_kthread_alloc_worker(flags);         \
+		cmwq_worker_                                                                    \
+			? cmwq_kthread_with(cmwq_worker_,                                       \
+				  kthread_create(kthread_worker_fn, cmwq_worker_, __VA_ARGS__)) \
+			: (struct kthread_worker *)ERR_PTR(-ENOMEM);                            \
 	}))
 #define kthread_create_worker(flags, ...) kthread_create_worker_on_node((flags), -1, __VA_ARGS__)
 /* The CPU is the argument of the name's format. */
-#define kthread_create_worker_on_cpu(cpu, flags, name) cmwq_kthread_bound(kthread_create_worker((flags), (name), (cpu)), (cpu))
-#define kthread_run_worker(flags, ...) cmwq_kthread_started(kthread_create_worker((flags), __VA_ARGS__))
-#define kthread_run_worker_on_cpu(cpu, flags, name) cmwq_kthread_started(kthread_create_worker_on_cpu((cpu), (flags), (name)))
+#define kthread_create_worker_on_cpu(cpu, flags, name) \
+	cmwq_kthread_bound(kthread_create_worker((flags), (name), (cpu)), (cpu))
+#define kthread_run_worker(flags, ...) \
+	cmwq_kthread_started(kthread_create_worker((flags), __VA_ARGS__))
+#define kthread_run_worker_on_cpu(cpu, flags, name) \
+	cmwq_kthread_started(kthread_create_worker_on_cpu((cpu), (flags), (name)))
 
 static inline CMWQ_MUST_CHECK struct kthread_worker *cmwq_kthread_alloc_worker(unsigned int flags)
 {
@@ -337,13 +390,16 @@ static inline CMWQ_MUST_CHECK struct kthread_worker *cmwq_kthread_alloc_worker(u
 	return worker;
 }
 
-/* The caller must look at it. */
-static inline CMWQ_MUST_CHECK struct kthread_worker *cmwq_kthread_created(struct kthread_worker *worker)
+/* The caller must look at the answer. */
+static inline CMWQ_MUST_CHECK struct kthread_worker *cmwq_kthread_created(
+	struct kthread_worker *worker)
 {
 	return worker;
 }
 
-static inline CMWQ_MUST_CHECK struct kthread_worker *cmwq_kthread_with(struct kthread_worker *worker, struct task_struct *task)
+static inline CMWQ_MUST_CHECK struct kthread_worker *cmwq_kthread_with(struct kthread_worker
+									       *worker,
+	struct task_struct *task)
 {
 	if (IS_ERR(task)) {
 		free(worker);
@@ -353,21 +409,27 @@ static inline CMWQ_MUST_CHECK struct kthread_worker *cmwq_kthread_with(struct kt
 	return worker;
 }
 
-static inline CMWQ_MUST_CHECK struct kthread_worker *cmwq_kthread_bound(struct kthread_worker *worker, unsigned int cpu)
+static inline CMWQ_MUST_CHECK struct kthread_worker *cmwq_kthread_bound(struct kthread_worker
+										*worker,
+	unsigned int cpu)
 {
 	if (!IS_ERR(worker))
 		kthread_bind(worker->task, cpu);
 	return worker;
 }
 
-static inline CMWQ_MUST_CHECK struct kthread_worker *cmwq_kthread_started(struct kthread_worker *worker)
+static inline CMWQ_MUST_CHECK struct kthread_worker *cmwq_kthread_started(
+	struct kthread_worker *worker)
 {
 	if (!IS_ERR(worker))
 		wake_up_process(worker->task);
 	return worker;
 }
 
-/* Runs what is queued, ends the thread, and frees the worker. Delayed work has to be cancelled before. */
+/*
+ * The worker runs what is queued, then its thread ends and the worker is freed. The caller has to
+ * cancel delayed work before.
+ */
 static inline void kthread_destroy_worker(struct kthread_worker *worker)
 {
 	struct task_struct *task = worker->task;

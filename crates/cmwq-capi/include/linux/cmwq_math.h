@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: rounding, limits and the like: macros of <linux/kernel.h>. Each steps aside for one that is defined
- * already.
+ * This header of cmwq has names of the kernel, for programs in user space: rounding, limits and the
+ * like: macros of <linux/kernel.h>. Each steps aside for one that is defined already.
  */
 #ifndef CMWQ_LINUX_CMWQ_MATH_H
 #define CMWQ_LINUX_CMWQ_MATH_H
@@ -85,7 +85,10 @@
 #define typeof_member(type, member) __typeof__(((type *)0)->member)
 #endif
 
-/* 1 if the option is defined as 1, or as a module (with _MODULE behind its name); 0 otherwise. In #if as well. */
+/*
+ * 1 if the option is defined as 1, or as a module (with _MODULE behind its name); 0 otherwise. In
+ * #if as well.
+ */
 #ifndef IS_ENABLED
 #define CMWQ_SECOND(first, second, ...) second
 #define CMWQ_COMMA_1 0,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: the size of a page, as buffers are counted by: 4096 bytes, whatever the machine has.
+ * This header of cmwq has names of the kernel, for programs in user space: the size of a page, as
+ * buffers are counted by: 4096 bytes, whatever the machine has.
  */
 #ifndef CMWQ_LINUX_CMWQ_PAGE_H
 #define CMWQ_LINUX_CMWQ_PAGE_H

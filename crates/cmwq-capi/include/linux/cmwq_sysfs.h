@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: the tree of attribute files that kobjects make: in the process, since the system's /sys is the
- * kernel's. The program reads and writes them by cmwq_sysfs_read() and cmwq_sysfs_write(), or as files of <linux/fs.h>. One tree for all
- * files of a program.
+ * This header of cmwq has names of the kernel, for programs in user space: the tree of attribute
+ * files that kobjects make: in the process, since the system's /sys is the kernel's. The program
+ * reads and writes them by cmwq_sysfs_read() and cmwq_sysfs_write(), or as files of <linux/fs.h>.
+ * One tree for all files of a program.
  */
 #ifndef CMWQ_LINUX_CMWQ_SYSFS_H
 #define CMWQ_LINUX_CMWQ_SYSFS_H
@@ -35,7 +36,8 @@ struct cmwq_sysfs_file {
 	struct attribute *attr;
 	const char *name;
 	ssize_t (*show)(struct kobject *kobj, struct attribute *attr, char *buf);
-	ssize_t (*store)(struct kobject *kobj, struct attribute *attr, const char *buf, size_t count);
+	ssize_t (*store)(struct kobject *kobj, struct attribute *attr, const char *buf,
+		size_t count);
 	unsigned int mode;
 	/* It is in no folder any more, and goes with its last use. */
 	bool removed;
@@ -66,7 +68,8 @@ __attribute__((__weak__)) struct cmwq_sysfs_tree cmwq_sysfs;
 }
 #endif
 
-static inline struct kernfs_node *cmwq_sysfs_folder_of(struct kernfs_node *in, const char *name, size_t length)
+static inline struct kernfs_node *cmwq_sysfs_folder_of(struct kernfs_node *in, const char *name,
+	size_t length)
 {
 	struct kernfs_node *folder;
 
@@ -87,7 +90,8 @@ static inline struct cmwq_sysfs_file *cmwq_sysfs_file_of(struct kernfs_node *in,
 }
 
 /* `in`: NULL is the root. -EEXIST, -ENOENT (it is gone), -ENOMEM. */
-static inline int cmwq_sysfs_add_folder(struct kernfs_node *in, const char *name, bool group, struct kernfs_node **to)
+static inline int cmwq_sysfs_add_folder(struct kernfs_node *in, const char *name, bool group,
+	struct kernfs_node **to)
 {
 	size_t length = strlen(name);
 	struct kernfs_node *folder = (struct kernfs_node *)calloc(1, sizeof(*folder) + length + 1);
@@ -102,7 +106,8 @@ static inline int cmwq_sysfs_add_folder(struct kernfs_node *in, const char *name
 	pthread_mutex_lock(&cmwq_sysfs.lock);
 	if (folder->parent->removed) {
 		failed = -ENOENT;
-	} else if (cmwq_sysfs_folder_of(folder->parent, name, length) || cmwq_sysfs_file_of(folder->parent, name)) {
+	} else if (cmwq_sysfs_folder_of(folder->parent, name, length) ||
+		cmwq_sysfs_file_of(folder->parent, name)) {
 		failed = -EEXIST;
 	} else {
 		folder->next = folder->parent->folders;
@@ -128,7 +133,8 @@ static inline int cmwq_sysfs_add_file(struct kernfs_node *in, const struct cmwq_
 	pthread_mutex_lock(&cmwq_sysfs.lock);
 	if (in->removed) {
 		failed = -ENOENT;
-	} else if (cmwq_sysfs_folder_of(in, file->name, strlen(file->name)) || cmwq_sysfs_file_of(in, file->name)) {
+	} else if (cmwq_sysfs_folder_of(in, file->name, strlen(file->name)) ||
+		cmwq_sysfs_file_of(in, file->name)) {
 		failed = -EEXIST;
 	} else {
 		file->next = in->files;
@@ -140,7 +146,10 @@ static inline int cmwq_sysfs_add_file(struct kernfs_node *in, const struct cmwq_
 	return failed;
 }
 
-/* Takes it out and waits until no other thread is in its show or store. The lock is held, but not while it waits. */
+/*
+ * Takes it out and waits until no other thread is in its show or store. The lock is held, but not
+ * while it waits.
+ */
 static inline void cmwq_sysfs_drop_file(struct kernfs_node *in, struct cmwq_sysfs_file *file)
 {
 	struct cmwq_task *own = cmwq_current_task();
@@ -208,7 +217,10 @@ static inline void cmwq_sysfs_remove_folder(struct kernfs_node *folder)
 	free(folder);
 }
 
-/* The folder that a path means, without what comes behind the last '/', which `rest` points to. The lock is held. NULL: there is none. */
+/*
+ * The folder that a path means, without what comes behind the last '/', which `rest` points to. The
+ * lock is held. NULL: there is none.
+ */
 static inline struct kernfs_node *cmwq_sysfs_walk(const char *path, const char **rest)
 {
 	struct kernfs_node *folder = &cmwq_sysfs.root;
@@ -232,7 +244,8 @@ static inline int cmwq_sysfs_begin(const char *path, unsigned int bits, struct c
 	folder = cmwq_sysfs_walk(path, &name);
 	use->file = folder ? cmwq_sysfs_file_of(folder, name) : NULL;
 	if (!use->file) {
-		failed = folder && cmwq_sysfs_folder_of(folder, name, strlen(name)) ? -EISDIR : -ENOENT;
+		failed = folder && cmwq_sysfs_folder_of(folder, name, strlen(name)) ? -EISDIR
+										    : -ENOENT;
 	} else if (!(use->file->mode & bits)) {
 		failed = -EACCES;
 	} else {
@@ -258,7 +271,10 @@ static inline void cmwq_sysfs_end(struct cmwq_sysfs_use *use)
 	pthread_mutex_unlock(&cmwq_sysfs.lock);
 }
 
-/* Whether there is such a file, and it may be used so (0444: read, 0222: written). -ENOENT, -EISDIR, -EACCES. */
+/*
+ * Whether there is such a file, and it may be used so (0444: read, 0222: written). -ENOENT,
+ * -EISDIR, -EACCES.
+ */
 static inline int cmwq_sysfs_access(const char *path, unsigned int bits)
 {
 	struct cmwq_sysfs_use use = {NULL, NULL, NULL};
@@ -270,8 +286,9 @@ static inline int cmwq_sysfs_access(const char *path, unsigned int bits)
 }
 
 /*
- * Calls the show function of the file at `path` ("/sys/kernel/engine/limit"), and puts what it says into `text`, as far as there is room, without
- * a 0 behind it. Returns how long it is, what the function returned if that is negative, or -ENOENT, -EISDIR, -EACCES, -EIO (no such function).
+ * Calls the show function of the file at `path` ("/sys/kernel/engine/limit"), and puts what it says
+ * into `text`, as far as there is room, without a 0 behind it. Returns how long it is, what the
+ * function returned if that is negative, or -ENOENT, -EISDIR, -EACCES, -EIO (no such function).
  */
 static inline long cmwq_sysfs_read(const char *path, char *text, size_t size)
 {
@@ -285,7 +302,9 @@ static inline long cmwq_sysfs_read(const char *path, char *text, size_t size)
 	page = (char *)aligned_alloc(PAGE_SIZE, PAGE_SIZE);
 	if (page)
 		memset(page, 0, PAGE_SIZE);
-	is = !page ? -ENOMEM : use.file->show ? use.file->show(use.file->kobj, use.file->attr, page) : -EIO;
+	is = !page		 ? -ENOMEM
+		: use.file->show ? use.file->show(use.file->kobj, use.file->attr, page)
+				 : -EIO;
 	if (is >= (long)PAGE_SIZE) {
 		fprintf(stderr, "%s: show said %ld, which is more than a page has\n", path, is);
 		is = (long)PAGE_SIZE - 1;
@@ -297,7 +316,10 @@ static inline long cmwq_sysfs_read(const char *path, char *text, size_t size)
 	return is;
 }
 
-/* Calls the store function with `size` bytes, a page at most, and a 0 behind them. Returns what it returned, or as above, or -E2BIG. */
+/*
+ * Calls the store function with `size` bytes, a page at most, and a 0 behind them. Returns what it
+ * returned, or as above, or -E2BIG.
+ */
 static inline long cmwq_sysfs_write(const char *path, const char *text, size_t size)
 {
 	struct cmwq_sysfs_use use = {NULL, NULL, NULL};
@@ -313,13 +335,17 @@ static inline long cmwq_sysfs_write(const char *path, const char *text, size_t s
 	if (!page)
 		is = size > PAGE_SIZE ? -E2BIG : -ENOMEM;
 	else
-		is = use.file->store ? use.file->store(use.file->kobj, use.file->attr, page, size) : -EIO;
+		is = use.file->store ? use.file->store(use.file->kobj, use.file->attr, page, size)
+				     : -EIO;
 	cmwq_sysfs_end(&use);
 	free(page);
 	return is;
 }
 
-/* Puts the names in the folder at `path` into `text`, folders with a '/' behind, a newline behind each. Returns how long that is, or -ENOENT. */
+/*
+ * Puts the names in the folder at `path` into `text`, folders with a '/' behind, a newline behind
+ * each. Returns how long that is, or -ENOENT.
+ */
 static inline long cmwq_sysfs_list(const char *path, char *text, size_t size)
 {
 	const char *name = NULL;
@@ -332,9 +358,11 @@ static inline long cmwq_sysfs_list(const char *path, char *text, size_t size)
 	if (folder && *name)
 		folder = cmwq_sysfs_folder_of(folder, name, strlen(name));
 	for (below = folder ? folder->folders : NULL; below; below = below->next)
-		at += (size_t)snprintf(at < size ? text + at : NULL, at < size ? size - at : 0, "%s/\n", below->name);
+		at += (size_t)snprintf(at < size ? text + at : NULL, at < size ? size - at : 0,
+			"%s/\n", below->name);
 	for (file = folder ? folder->files : NULL; file; file = file->next)
-		at += (size_t)snprintf(at < size ? text + at : NULL, at < size ? size - at : 0, "%s\n", file->name);
+		at += (size_t)snprintf(at < size ? text + at : NULL, at < size ? size - at : 0,
+			"%s\n", file->name);
 	pthread_mutex_unlock(&cmwq_sysfs.lock);
 	return folder ? (long)at : -ENOENT;
 }

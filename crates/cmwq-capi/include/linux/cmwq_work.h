@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: work items and delayed ones, and what is done with a single one. <linux/workqueue.h> includes it,
- * and has the workqueues.
+ * This header of cmwq has names of the kernel, for programs in user space: work items and delayed
+ * ones, and what is done with a single one. <linux/workqueue.h> includes it, and has the
+ * workqueues.
  */
 #ifndef CMWQ_LINUX_CMWQ_WORK_H
 #define CMWQ_LINUX_CMWQ_WORK_H
@@ -22,8 +23,9 @@ struct work_struct;
 typedef void (*work_func_t)(struct work_struct *work);
 
 /*
- * The same memory as struct cmwq_work: 48 bytes, zeros and `func` are an idle item. `data`, `entry` and `func` stand where the kernel
- * has them. Of `data` bit 0 says that the item is pending; `entry` is the workqueue's and says nothing.
+ * The same memory as struct cmwq_work: 48 bytes, zeros and `func` are an idle item. `data`, `entry`
+ * and `func` stand where the kernel has them. Of `data` bit 0 says that the item is pending;
+ * `entry` is the workqueue's and says nothing.
  */
 struct work_struct {
 #ifdef CMWQ_NO_ATOMIC
@@ -43,10 +45,13 @@ struct work_struct {
 	uint64_t cmwq_reserved;
 };
 
-/* What code reads of a delayed item's timer. */
+/* The members that code reads of a delayed item's timer. */
 struct cmwq_delayed_timer {
 	uint64_t cmwq_key;
-	/* In jiffies of a millisecond, whatever the program's own are; see cmwq_delayed_work_left_ns(). */
+	/*
+	 * In jiffies of a millisecond, whatever the program's own are; see
+	 * cmwq_delayed_work_left_ns().
+	 */
 	unsigned long expires;
 };
 
@@ -62,15 +67,20 @@ struct execute_work {
 };
 
 CMWQ_ASSERT(sizeof(struct work_struct) == sizeof(struct cmwq_work), "layout of work_struct");
-CMWQ_ASSERT(offsetof(struct work_struct, data) == 0 && offsetof(struct work_struct, entry) == 8, "layout of work_struct");
+CMWQ_ASSERT(offsetof(struct work_struct, data) == 0 && offsetof(struct work_struct, entry) == 8,
+	"layout of work_struct");
 CMWQ_ASSERT(offsetof(struct work_struct, func) == 24, "layout of work_struct");
-CMWQ_ASSERT(sizeof(struct delayed_work) == sizeof(struct cmwq_delayed_work), "layout of delayed_work");
-CMWQ_ASSERT(offsetof(struct delayed_work, timer) == offsetof(struct cmwq_delayed_work, private_timer), "layout of delayed_work");
+CMWQ_ASSERT(sizeof(struct delayed_work) == sizeof(struct cmwq_delayed_work),
+	"layout of delayed_work");
+CMWQ_ASSERT(offsetof(struct delayed_work, timer) ==
+		offsetof(struct cmwq_delayed_work, private_timer),
+	"layout of delayed_work");
 CMWQ_ASSERT(offsetof(struct cmwq_delayed_timer, expires) == 8, "layout of delayed_work");
 
 /*
- * For programs that also call <cmwq.h> themselves, whose types are others: these turn a pointer into that to the same thing there, such as in
- * cmwq_try_queue_work(cmwq_of_workqueue(wq), cmwq_of_work(&work)). They cost nothing.
+ * For programs that also call <cmwq.h> themselves, whose types are others: these turn a pointer
+ * into that to the same thing there, such as in cmwq_try_queue_work(cmwq_of_workqueue(wq),
+ * cmwq_of_work(&work)). They cost nothing.
  */
 static inline struct cmwq_work *cmwq_of_work(const struct work_struct *work)
 {
@@ -112,9 +122,11 @@ static inline struct delayed_work *to_delayed_work(struct work_struct *work)
 #define WORK_DATA_STATIC_INIT() WORK_DATA_INIT()
 
 #define __WORK_INITIALIZER(name, fn) {WORK_DATA_INIT(), {NULL, NULL}, (fn), 0, 0}
-#define __DELAYED_WORK_INITIALIZER(name, fn, timer_flags) {__WORK_INITIALIZER((name).work, fn), {0, 0}, {0, 0}}
+#define __DELAYED_WORK_INITIALIZER(name, fn, timer_flags) \
+	{__WORK_INITIALIZER((name).work, fn), {0, 0}, {0, 0}}
 #define DECLARE_WORK(name, fn) struct work_struct name = __WORK_INITIALIZER(name, fn)
-#define DECLARE_DELAYED_WORK(name, fn) struct delayed_work name = __DELAYED_WORK_INITIALIZER(name, fn, 0)
+#define DECLARE_DELAYED_WORK(name, fn) \
+	struct delayed_work name = __DELAYED_WORK_INITIALIZER(name, fn, 0)
 #define DECLARE_DEFERRABLE_WORK(name, fn) DECLARE_DELAYED_WORK(name, fn)
 
 static inline void cmwq_init_work_struct(struct work_struct *work, work_func_t func)
@@ -243,7 +255,7 @@ static inline unsigned int work_busy(const struct work_struct *work)
 	return cmwq_work_busy(cmwq_of_work(work));
 }
 
-/* The structure that an item is embedded in, by a variable of its type. */
+/* Finds the structure in which an item is embedded, by a variable of its type. */
 #define from_work(var, work, member) container_of(work, __typeof__(*(var)), member)
 
 #ifdef __cplusplus

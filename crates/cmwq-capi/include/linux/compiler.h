@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: marks and accesses. Those at the end have names that system headers may use otherwise:
- * they are in this header only. A program that brings its own defines CMWQ_NO_KERNEL_MACROS.
+ * This header of cmwq has names of the kernel, for programs in user space: marks and accesses.
+ * Those at the end have names that system headers may use otherwise: they are in this header only.
+ * A program that brings its own defines CMWQ_NO_KERNEL_MACROS.
  */
 #ifndef CMWQ_LINUX_COMPILER_H
 #define CMWQ_LINUX_COMPILER_H

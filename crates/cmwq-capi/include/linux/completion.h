@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: completions. A work function that waits counts as blocked, so that another runs
- * meanwhile. Nothing interrupts a wait: the interruptible and killable kinds return 0. A program that brings its own defines
+ * This header of cmwq has names of the kernel, for programs in user space: completions. A work
+ * function that waits counts as blocked, so that another runs meanwhile. Nothing interrupts a wait:
+ * the interruptible and killable kinds return 0. A program that brings its own defines
  * CMWQ_NO_COMPLETION.
  */
 #ifndef CMWQ_LINUX_COMPLETION_H
@@ -29,7 +30,7 @@ struct completion {
 #define COMPLETION_INITIALIZER_ONSTACK(name) COMPLETION_INITIALIZER(name)
 #define DECLARE_COMPLETION(name) struct completion name = COMPLETION_INITIALIZER(name)
 #define DECLARE_COMPLETION_ONSTACK(name) DECLARE_COMPLETION(name)
-/* The maps are a lock checker's, which is not here. */
+/* The maps are for a lock checker, which this library does not have. */
 #define COMPLETION_INITIALIZER_ONSTACK_MAP(name, map) COMPLETION_INITIALIZER(name)
 #define DECLARE_COMPLETION_ONSTACK_MAP(name, map) DECLARE_COMPLETION(name)
 #define init_completion_map(x, map) init_completion(x)
@@ -86,8 +87,12 @@ static inline int wait_for_completion_killable(struct completion *x)
 	return 0;
 }
 
-/* 0: not done in time. Otherwise how many jiffies were left, at least 1. */
-static inline CMWQ_MUST_CHECK unsigned long wait_for_completion_timeout(struct completion *x, unsigned long timeout)
+/*
+ * Returns 0 if the completion was not done in time, otherwise the number of jiffies that were left,
+ * at least 1.
+ */
+static inline CMWQ_MUST_CHECK unsigned long wait_for_completion_timeout(struct completion *x,
+	unsigned long timeout)
 {
 	uint64_t start = cmwq_now_ns(), used;
 
@@ -101,7 +106,8 @@ static inline CMWQ_MUST_CHECK unsigned long wait_for_completion_timeout(struct c
 	return used < timeout ? (unsigned long)(timeout - used) : 1;
 }
 
-static inline CMWQ_MUST_CHECK unsigned long wait_for_completion_io_timeout(struct completion *x, unsigned long timeout)
+static inline CMWQ_MUST_CHECK unsigned long wait_for_completion_io_timeout(struct completion *x,
+	unsigned long timeout)
 {
 	return wait_for_completion_timeout(x, timeout);
 }
@@ -113,12 +119,14 @@ static inline int wait_for_completion_state(struct completion *x, unsigned int s
 	return 0;
 }
 
-static inline CMWQ_MUST_CHECK long wait_for_completion_interruptible_timeout(struct completion *x, unsigned long timeout)
+static inline CMWQ_MUST_CHECK long wait_for_completion_interruptible_timeout(struct completion *x,
+	unsigned long timeout)
 {
 	return (long)wait_for_completion_timeout(x, timeout);
 }
 
-static inline CMWQ_MUST_CHECK long wait_for_completion_killable_timeout(struct completion *x, unsigned long timeout)
+static inline CMWQ_MUST_CHECK long wait_for_completion_killable_timeout(struct completion *x,
+	unsigned long timeout)
 {
 	return (long)wait_for_completion_timeout(x, timeout);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Kernel-shaped, for user space; part of cmwq. A program that brings its own defines CMWQ_NO_CONTAINER_OF. */
+/*
+ * This header of cmwq has names of the kernel, for programs in user space. A program that brings
+ * its own defines CMWQ_NO_CONTAINER_OF.
+ */
 #ifndef CMWQ_LINUX_CONTAINER_OF_H
 #define CMWQ_LINUX_CONTAINER_OF_H
 
@@ -22,14 +25,22 @@
 #ifdef __cplusplus
 extern "C++" {
 template <typename Pointer, typename Type> struct cmwq_as_const_as { typedef Type type; };
-template <typename Pointed, typename Type> struct cmwq_as_const_as<const Pointed *, Type> { typedef const Type type; };
-template <typename Pointed, typename Type> struct cmwq_as_const_as<const Pointed *const, Type> { typedef const Type type; };
-template <typename Pointer, typename Type> using cmwq_const_of = typename cmwq_as_const_as<Pointer, Type>::type;
+template <typename Pointed, typename Type> struct cmwq_as_const_as<const Pointed *, Type> {
+	typedef const Type type;
+};
+template <typename Pointed, typename Type> struct cmwq_as_const_as<const Pointed *const, Type> {
+	typedef const Type type;
+};
+template <typename Pointer, typename Type>
+using cmwq_const_of = typename cmwq_as_const_as<Pointer, Type>::type;
 }
-#define container_of_const(ptr, type, member) static_cast<cmwq_const_of<__typeof__(ptr), type> *>(container_of(ptr, type, member))
+#define container_of_const(ptr, type, member) \
+	static_cast<cmwq_const_of<__typeof__(ptr), type> *>(container_of(ptr, type, member))
 #else
-#define container_of_const(ptr, type, member)                                                                 \
-	_Generic(ptr, const __typeof__(((type *)0)->member) *: (const type *)container_of(ptr, type, member), \
+#define container_of_const(ptr, type, member)                         \
+	_Generic(ptr,                                                 \
+		const __typeof__(((type *)0)->member) *: (            \
+			const type *)container_of(ptr, type, member), \
 		default: container_of(ptr, type, member))
 #endif
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: CPUs that come and go: the lock keeps away the callbacks for changes. A program that brings its own
- * defines CMWQ_NO_CPUMASK.
+ * This header of cmwq has names of the kernel, for programs in user space: CPUs that come and go:
+ * the lock keeps away the callbacks for changes. A program that brings its own defines
+ * CMWQ_NO_CPUMASK.
  */
 #ifndef CMWQ_LINUX_CPU_H
 #define CMWQ_LINUX_CPU_H

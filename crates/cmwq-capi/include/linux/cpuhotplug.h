@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: CPUs that come and go, as far as the process is concerned: what it may use grows and shrinks by
- * hotplug, cpusets and taskset. While there are states, an item looks for changes every half second. Callbacks run on a worker, under the
- * write side of cpus_read_lock(), when the change has happened: no CPU waits for a callback. A program that brings its own defines
- * CMWQ_NO_CPUMASK.
+ * This header of cmwq has names of the kernel, for programs in user space: CPUs that come and go,
+ * as far as the process is concerned: what it may use grows and shrinks by hotplug, cpusets and
+ * taskset. While there are states, an item looks for changes every half second. Callbacks run on a
+ * worker, under the write side of cpus_read_lock(), when the change has happened: no CPU waits for
+ * a callback. A program that brings its own defines CMWQ_NO_CPUMASK.
  */
 #ifndef CMWQ_LINUX_CPUHOTPLUG_H
 #define CMWQ_LINUX_CPUHOTPLUG_H
@@ -23,7 +24,9 @@
 #include <pthread.h>
 #include <stdio.h>
 
-/* Numbers of the kernel's names; a state that comes later is started later and torn down earlier. */
+/*
+ * Numbers of the kernel's names; a state that comes later is started later and torn down earlier.
+ */
 enum cpuhp_state {
 	CPUHP_INVALID = -1,
 	CPUHP_OFFLINE = 0,
@@ -56,14 +59,19 @@ struct cmwq_cpuhp {
 	/* Of the two that follow. */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	/* Holders of cpus_read_lock(): no callback for a change runs. And the item that has found one. */
+	/*
+	 * Holders of cpus_read_lock(): no callback for a change runs. And the item that has found
+	 * one.
+	 */
 	unsigned int readers;
 	bool written;
 	/* Of the states. Before it: cpus_read_lock(). */
 	pthread_mutex_t states;
 	unsigned int nr_states;
 	struct cmwq_cpuhp_step steps[CPUHP_ONLINE];
-	/* The CPUs that all states have been started for, and those of them where one has refused. */
+	/*
+	 * The CPUs that all states have been started for, and those of them where one has refused.
+	 */
 	struct cpumask known, refused;
 	struct cmwq_delayed_work look;
 };
@@ -122,14 +130,16 @@ static inline void cpus_read_unlock(void)
 
 #define lockdep_assert_cpus_held() ((void)0)
 
-static inline int cmwq_cpuhp_start(struct cmwq_cpuhp_step *step, unsigned int cpu, struct hlist_node *node)
+static inline int cmwq_cpuhp_start(struct cmwq_cpuhp_step *step, unsigned int cpu,
+	struct hlist_node *node)
 {
 	if (step->multi)
 		return step->startup_of ? step->startup_of(cpu, node) : 0;
 	return step->startup ? step->startup(cpu) : 0;
 }
 
-static inline void cmwq_cpuhp_tear(struct cmwq_cpuhp_step *step, unsigned int cpu, struct hlist_node *node)
+static inline void cmwq_cpuhp_tear(struct cmwq_cpuhp_step *step, unsigned int cpu,
+	struct hlist_node *node)
 {
 	int failed = 0;
 
@@ -138,10 +148,14 @@ static inline void cmwq_cpuhp_tear(struct cmwq_cpuhp_step *step, unsigned int cp
 	else
 		failed = step->teardown ? step->teardown(cpu) : 0;
 	if (failed)
-		fprintf(stderr, "cpuhp: %s: teardown for CPU %u said %d, which changes nothing\n", step->name, cpu, failed);
+		fprintf(stderr, "cpuhp: %s: teardown for CPU %u said %d, which changes nothing\n",
+			step->name, cpu, failed);
 }
 
-/* Of the states from `from` down, for one CPU. `until`: instances of the first state before that one only; NULL: all. */
+/*
+ * Of the states from `from` down, for one CPU. `until`: instances of the first state before that
+ * one only; NULL: all.
+ */
 static inline void cmwq_cpuhp_down(unsigned int cpu, int from, struct hlist_node *until)
 {
 	struct hlist_node *node;
@@ -156,7 +170,8 @@ static inline void cmwq_cpuhp_down(unsigned int cpu, int from, struct hlist_node
 			cmwq_cpuhp_tear(step, cpu, NULL);
 			continue;
 		}
-		for (node = step->instances.first; node && !(state == from && node == until); node = node->next)
+		for (node = step->instances.first; node && !(state == from && node == until);
+			node = node->next)
 			cmwq_cpuhp_tear(step, cpu, node);
 	}
 }
@@ -177,14 +192,16 @@ static inline void cmwq_cpuhp_up(unsigned int cpu)
 			if (failed)
 				cmwq_cpuhp_down(cpu, state - 1, NULL);
 		}
-		for (node = step->multi ? step->instances.first : NULL; node && !failed; node = node->next) {
+		for (node = step->multi ? step->instances.first : NULL; node && !failed;
+			node = node->next) {
 			failed = cmwq_cpuhp_start(step, cpu, node);
 			if (failed)
 				cmwq_cpuhp_down(cpu, state, node);
 		}
 	}
 	if (failed) {
-		fprintf(stderr, "cpuhp: a startup for CPU %u said %d: the states do without it\n", cpu, failed);
+		fprintf(stderr, "cpuhp: a startup for CPU %u said %d: the states do without it\n",
+			cpu, failed);
 		cpumask_set_cpu(cpu, &cmwq_cpuhp.refused);
 	}
 }
@@ -264,8 +281,12 @@ static inline int cmwq_cpuhp_free_state(int first, int last)
 	return first <= last ? first : -ENOSPC;
 }
 
-/* 0, or the state's number if it was left to us; -EINVAL, -EBUSY (it is taken), -ENOSPC, or what a startup said. */
-static inline int cmwq_cpuhp_set_up(enum cpuhp_state wanted, const struct cmwq_cpuhp_step *step, bool calls)
+/*
+ * 0, or the state's number if it was left to us; -EINVAL, -EBUSY (it is taken), -ENOSPC, or what a
+ * startup said.
+ */
+static inline int cmwq_cpuhp_set_up(enum cpuhp_state wanted, const struct cmwq_cpuhp_step *step,
+	bool calls)
 {
 	int state = wanted, failed = 0;
 	bool own = false;
@@ -358,7 +379,10 @@ static inline int cmwq_cpuhp_take_out(enum cpuhp_state state, struct hlist_node 
 	return failed;
 }
 
-/* ---- the kernel's names. Those without _cpuslocked take the lock; those with _nocalls call nothing for the CPUs that there are ---- */
+/*
+ * ---- the kernel's names. Those without _cpuslocked take the lock; those with _nocalls call
+ * nothing for the CPUs that there are ----
+ */
 
 #define CMWQ_CPUHP_LOCKED(type, call)  \
 	type cmwq_result;              \
@@ -367,55 +391,69 @@ static inline int cmwq_cpuhp_take_out(enum cpuhp_state state, struct hlist_node 
 	cpus_read_unlock();            \
 	return cmwq_result
 
-#define CMWQ_CPUHP_STEP(name, one, one_down, many, many_down, is_multi) {name, is_multi, one, one_down, many, many_down, {NULL}}
+#define CMWQ_CPUHP_STEP(name, one, one_down, many, many_down, is_multi) \
+	{                                                               \
+		name, is_multi, one, one_down, many, many_down,         \
+		{                                                       \
+			NULL                                            \
+		}                                                       \
+	}
 
-#define CMWQ_CPUHP_SETUP(suffix, calls)                                                                                        \
-	static inline int cpuhp_setup_state##suffix##_cpuslocked(enum cpuhp_state state, const char *name, int (*startup)(unsigned int), \
-								 int (*teardown)(unsigned int))                                \
-	{                                                                                                                      \
-		const struct cmwq_cpuhp_step step = CMWQ_CPUHP_STEP(name, startup, teardown, NULL, NULL, false);               \
-		return cmwq_cpuhp_set_up(state, &step, calls);                                                                 \
-	}                                                                                                                      \
-	static inline int cpuhp_setup_state##suffix(enum cpuhp_state state, const char *name, int (*startup)(unsigned int),    \
-						    int (*teardown)(unsigned int))                                             \
-	{                                                                                                                      \
-		CMWQ_CPUHP_LOCKED(int, cpuhp_setup_state##suffix##_cpuslocked(state, name, startup, teardown));                \
-	}                                                                                                                      \
-	static inline void cpuhp_remove_state##suffix##_cpuslocked(enum cpuhp_state state)                                     \
-	{                                                                                                                      \
-		cmwq_cpuhp_remove(state, calls);                                                                               \
-	}                                                                                                                      \
-	static inline void cpuhp_remove_state##suffix(enum cpuhp_state state)                                                  \
-	{                                                                                                                      \
-		cpus_read_lock();                                                                                              \
-		cmwq_cpuhp_remove(state, calls);                                                                               \
-		cpus_read_unlock();                                                                                            \
-	}                                                                                                                      \
-	static inline int cpuhp_state_add_instance##suffix##_cpuslocked(enum cpuhp_state state, struct hlist_node *node)      \
-	{                                                                                                                      \
-		return cmwq_cpuhp_add(state, node, calls);                                                                     \
-	}                                                                                                                      \
-	static inline int cpuhp_state_add_instance##suffix(enum cpuhp_state state, struct hlist_node *node)                    \
-	{                                                                                                                      \
-		CMWQ_CPUHP_LOCKED(int, cmwq_cpuhp_add(state, node, calls));                                                    \
-	}                                                                                                                      \
-	static inline int cpuhp_state_remove_instance##suffix##_cpuslocked(enum cpuhp_state state, struct hlist_node *node)   \
-	{                                                                                                                      \
-		return cmwq_cpuhp_take_out(state, node, calls);                                                                \
-	}                                                                                                                      \
-	static inline int cpuhp_state_remove_instance##suffix(enum cpuhp_state state, struct hlist_node *node)                 \
-	{                                                                                                                      \
-		CMWQ_CPUHP_LOCKED(int, cmwq_cpuhp_take_out(state, node, calls));                                               \
+#define CMWQ_CPUHP_SETUP(suffix, calls)                                                            \
+	static inline int cpuhp_setup_state##suffix##_cpuslocked(enum cpuhp_state state,           \
+		const char *name, int (*startup)(unsigned int), int (*teardown)(unsigned int))     \
+	{                                                                                          \
+		const struct cmwq_cpuhp_step step = CMWQ_CPUHP_STEP(name, startup, teardown, NULL, \
+			NULL, false);                                                              \
+		return cmwq_cpuhp_set_up(state, &step, calls);                                     \
+	}                                                                                          \
+	static inline int cpuhp_setup_state##suffix(enum cpuhp_state state, const char *name,      \
+		int (*startup)(unsigned int), int (*teardown)(unsigned int))                       \
+	{                                                                                          \
+		CMWQ_CPUHP_LOCKED(int,                                                             \
+			cpuhp_setup_state##suffix##_cpuslocked(state, name, startup, teardown));   \
+	}                                                                                          \
+	static inline void cpuhp_remove_state##suffix##_cpuslocked(enum cpuhp_state state)         \
+	{                                                                                          \
+		cmwq_cpuhp_remove(state, calls);                                                   \
+	}                                                                                          \
+	static inline void cpuhp_remove_state##suffix(enum cpuhp_state state)                      \
+	{                                                                                          \
+		cpus_read_lock();                                                                  \
+		cmwq_cpuhp_remove(state, calls);                                                   \
+		cpus_read_unlock();                                                                \
+	}                                                                                          \
+	static inline int cpuhp_state_add_instance##suffix##_cpuslocked(enum cpuhp_state state,    \
+		struct hlist_node *node)                                                           \
+	{                                                                                          \
+		return cmwq_cpuhp_add(state, node, calls);                                         \
+	}                                                                                          \
+	static inline int cpuhp_state_add_instance##suffix(enum cpuhp_state state,                 \
+		struct hlist_node *node)                                                           \
+	{                                                                                          \
+		CMWQ_CPUHP_LOCKED(int, cmwq_cpuhp_add(state, node, calls));                        \
+	}                                                                                          \
+	static inline int cpuhp_state_remove_instance##suffix##_cpuslocked(enum cpuhp_state state, \
+		struct hlist_node *node)                                                           \
+	{                                                                                          \
+		return cmwq_cpuhp_take_out(state, node, calls);                                    \
+	}                                                                                          \
+	static inline int cpuhp_state_remove_instance##suffix(enum cpuhp_state state,              \
+		struct hlist_node *node)                                                           \
+	{                                                                                          \
+		CMWQ_CPUHP_LOCKED(int, cmwq_cpuhp_take_out(state, node, calls));                   \
 	}
 CMWQ_CPUHP_SETUP(, true)
 CMWQ_CPUHP_SETUP(_nocalls, false)
 #undef CMWQ_CPUHP_SETUP
 
 /* Instances are structures with a struct hlist_node. */
-static inline int cpuhp_setup_state_multi(enum cpuhp_state state, const char *name, int (*startup)(unsigned int, struct hlist_node *),
-					  int (*teardown)(unsigned int, struct hlist_node *))
+static inline int cpuhp_setup_state_multi(enum cpuhp_state state, const char *name,
+	int (*startup)(unsigned int, struct hlist_node *),
+	int (*teardown)(unsigned int, struct hlist_node *))
 {
-	const struct cmwq_cpuhp_step step = CMWQ_CPUHP_STEP(name, NULL, NULL, startup, teardown, true);
+	const struct cmwq_cpuhp_step step = CMWQ_CPUHP_STEP(name, NULL, NULL, startup, teardown,
+		true);
 
 	CMWQ_CPUHP_LOCKED(int, cmwq_cpuhp_set_up(state, &step, false));
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: sets of CPUs, as far as workqueue attributes need them. A program that brings its own
- * defines CMWQ_NO_CPUMASK; workqueue attributes under the kernel's names are not there then.
+ * This header of cmwq has names of the kernel, for programs in user space: sets of CPUs, as far as
+ * workqueue attributes need them. A program that brings its own defines CMWQ_NO_CPUMASK; workqueue
+ * attributes under the kernel's names are not there then.
  */
 #ifndef CMWQ_LINUX_CPUMASK_H
 #define CMWQ_LINUX_CPUMASK_H
@@ -98,7 +99,8 @@ static inline bool cpumask_and(struct cpumask *to, const struct cpumask *a, cons
 	return any != 0;
 }
 
-static inline bool cpumask_andnot(struct cpumask *to, const struct cpumask *a, const struct cpumask *b)
+static inline bool cpumask_andnot(struct cpumask *to, const struct cpumask *a,
+	const struct cpumask *b)
 {
 	unsigned long any = 0;
 	int i;
@@ -186,7 +188,8 @@ static inline bool cpumask_full(const struct cpumask *mask)
 	return true;
 }
 
-static inline unsigned int cpumask_next_and(int cpu, const struct cpumask *a, const struct cpumask *b)
+static inline unsigned int cpumask_next_and(int cpu, const struct cpumask *a,
+	const struct cpumask *b)
 {
 	unsigned int next = cpumask_next(cpu, a);
 
@@ -232,19 +235,25 @@ static inline unsigned int cpumask_any(const struct cpumask *mask)
 	return cpumask_first(mask);
 }
 
-#define for_each_cpu_and(cpu, a, b)                                                                \
-	for ((cpu) = (int)cpumask_first_and((a), (b)); (unsigned int)(cpu) < CMWQ_MAX_CPUS;         \
-	     (cpu) = (int)cpumask_next_and((int)(cpu), (a), (b)))
-#define for_each_cpu_wrap(cpu, mask, start)                                                                    \
-	for (int cmwq_left = (((cpu) = (int)cpumask_next_wrap((int)(start) - 1, (mask))), (int)cpumask_weight(mask)); \
-	     cmwq_left > 0; cmwq_left--, (cpu) = (int)cpumask_next_wrap((int)(cpu), (mask)))
-#define for_each_cpu(cpu, mask) \
-	for ((cpu) = (int)cpumask_first(mask); (unsigned int)(cpu) < CMWQ_MAX_CPUS; (cpu) = (int)cpumask_next((int)(cpu), mask))
+#define for_each_cpu_and(cpu, a, b)                                                         \
+	for ((cpu) = (int)cpumask_first_and((a), (b)); (unsigned int)(cpu) < CMWQ_MAX_CPUS; \
+		(cpu) = (int)cpumask_next_and((int)(cpu), (a), (b)))
+#define for_each_cpu_wrap(cpu, mask, start)                                               \
+	for (int cmwq_left = (((cpu) = (int)cpumask_next_wrap((int)(start) - 1, (mask))), \
+		     (int)cpumask_weight(mask));                                          \
+		cmwq_left > 0; cmwq_left--, (cpu) = (int)cpumask_next_wrap((int)(cpu), (mask)))
+#define for_each_cpu(cpu, mask)                                                     \
+	for ((cpu) = (int)cpumask_first(mask); (unsigned int)(cpu) < CMWQ_MAX_CPUS; \
+		(cpu) = (int)cpumask_next((int)(cpu), mask))
 
-/* The machine's sets, as they are at the call: each use of these names asks again, into a place of the thread's. */
-static inline const struct cpumask *cmwq_mask_now(int (*ask)(struct cmwq_cpumask *), struct cpumask *into)
+/*
+ * The machine's sets, as they are at the call: each use of these names asks the system again and
+ * writes the answer to memory of the calling thread.
+ */
+static inline const struct cpumask *cmwq_mask_now(int (*ask)(struct cmwq_cpumask *),
+	struct cpumask *into)
 {
-	/* What cannot be asked is empty. */
+	/* A set that the system does not tell is empty. */
 	if (ask((struct cmwq_cpumask *)(void *)into) != 0)
 		cpumask_clear(into);
 	return into;
@@ -305,7 +314,8 @@ static inline int cpumask_parse(const char *text, struct cpumask *mask)
 	const char *end = strchr(text, '\n');
 
 	cpumask_clear(mask);
-	return cmwq_bits_parse_mask(text, end ? (size_t)(end - text) : strlen(text), cpumask_bits(mask), nr_cpumask_bits);
+	return cmwq_bits_parse_mask(text, end ? (size_t)(end - text) : strlen(text),
+		cpumask_bits(mask), nr_cpumask_bits);
 }
 
 static inline int cpulist_parse(const char *text, struct cpumask *mask)
@@ -317,7 +327,9 @@ static inline int cpulist_parse(const char *text, struct cpumask *mask)
 /* Into a page, with a newline. */
 static inline ssize_t cpumap_print_to_pagebuf(bool list, char *text, const struct cpumask *mask)
 {
-	size_t size = 4096 - 1, at = (list ? cmwq_bits_list : cmwq_bits_mask)(text, size, cpumask_bits(mask), nr_cpumask_bits);
+	size_t size = 4096 - 1,
+	       at = (list ? cmwq_bits_list : cmwq_bits_mask)(text, size, cpumask_bits(mask),
+		       nr_cpumask_bits);
 
 	at = at < size - 1 ? at : size - 1;
 	text[at++] = '\n';
@@ -384,14 +396,16 @@ static inline unsigned int cpumask_next_zero(int cpu, const struct cpumask *mask
 
 #define cpumask_first_zero(mask) cpumask_next_zero(-1, (mask))
 
-static inline unsigned int cpumask_next_and_wrap(int cpu, const struct cpumask *a, const struct cpumask *b)
+static inline unsigned int cpumask_next_and_wrap(int cpu, const struct cpumask *a,
+	const struct cpumask *b)
 {
 	unsigned int next = cpumask_next_and(cpu, a, b);
 
 	return next < CMWQ_MAX_CPUS ? next : cpumask_first_and(a, b);
 }
 
-static inline unsigned int cpumask_nth_and(unsigned int n, const struct cpumask *a, const struct cpumask *b)
+static inline unsigned int cpumask_nth_and(unsigned int n, const struct cpumask *a,
+	const struct cpumask *b)
 {
 	struct cpumask both;
 
@@ -409,8 +423,9 @@ static inline unsigned int cpumask_any_but(const struct cpumask *mask, unsigned 
 
 #define cpumask_any_and(a, b) cpumask_first_and((a), (b))
 
-/* Not always the same one: the next after that of the thread's last call. */
-static inline unsigned int cpumask_any_and_distribute(const struct cpumask *a, const struct cpumask *b)
+/* Returns not always the same CPU, but the next one after that of the thread's last call. */
+static inline unsigned int cpumask_any_and_distribute(const struct cpumask *a,
+	const struct cpumask *b)
 {
 	static __thread int last = -1;
 	unsigned int next = cpumask_next_and_wrap(last, a, b);
@@ -421,9 +436,12 @@ static inline unsigned int cpumask_any_and_distribute(const struct cpumask *a, c
 }
 
 #define cpumask_any_distribute(mask) cpumask_any_and_distribute((mask), (mask))
-#define for_each_cpu_andnot(cpu, a, b) for_each_cpu(cpu, a) if (!cpumask_test_cpu((unsigned int)(cpu), (b)))
-#define for_each_cpu_from(cpu, mask) \
-	for ((cpu) = (int)cpumask_next((int)(cpu) - 1, (mask)); (unsigned int)(cpu) < CMWQ_MAX_CPUS; (cpu) = (int)cpumask_next((int)(cpu), (mask)))
+#define for_each_cpu_andnot(cpu, a, b) \
+	for_each_cpu(cpu, a) if (!cpumask_test_cpu((unsigned int)(cpu), (b)))
+#define for_each_cpu_from(cpu, mask)                            \
+	for ((cpu) = (int)cpumask_next((int)(cpu) - 1, (mask)); \
+		(unsigned int)(cpu) < CMWQ_MAX_CPUS;            \
+		(cpu) = (int)cpumask_next((int)(cpu), (mask)))
 #define cpu_active_mask cpu_online_mask
 #define cpu_active(cpu) cpu_online(cpu)
 #define cpu_possible(cpu) cpumask_test_cpu((unsigned int)(cpu), cpu_possible_mask)
@@ -442,17 +460,21 @@ static inline const struct cpumask *cmwq_all_cpus(void)
 	return &mask;
 }
 #define cpu_all_mask (cmwq_all_cpus())
-#define for_each_cpu_or(cpu, a, b)                                                        \
-	for ((cpu) = 0; (unsigned int)(cpu) < CMWQ_MAX_CPUS; (cpu)++)                     \
-		if (cpumask_test_cpu((unsigned int)(cpu), (a)) || cpumask_test_cpu((unsigned int)(cpu), (b)))
+#define for_each_cpu_or(cpu, a, b)                                    \
+	for ((cpu) = 0; (unsigned int)(cpu) < CMWQ_MAX_CPUS; (cpu)++) \
+		if (cpumask_test_cpu((unsigned int)(cpu), (a)) ||     \
+			cpumask_test_cpu((unsigned int)(cpu), (b)))
 
 #define CMWQ_ONES_8 ~0UL, ~0UL, ~0UL, ~0UL, ~0UL, ~0UL, ~0UL, ~0UL
-#define CMWQ_ONES_64 CMWQ_ONES_8, CMWQ_ONES_8, CMWQ_ONES_8, CMWQ_ONES_8, CMWQ_ONES_8, CMWQ_ONES_8, CMWQ_ONES_8, CMWQ_ONES_8
+#define CMWQ_ONES_64                                                                               \
+	CMWQ_ONES_8, CMWQ_ONES_8, CMWQ_ONES_8, CMWQ_ONES_8, CMWQ_ONES_8, CMWQ_ONES_8, CMWQ_ONES_8, \
+		CMWQ_ONES_8
 CMWQ_ASSERT(CMWQ_CPUMASK_WORDS == 128, "as many words as CPU_MASK_ALL has");
 #define CPU_MASK_ALL {{CMWQ_ONES_64, CMWQ_ONES_64}}
 #define cpu_is_offline(cpu) (!cpu_online(cpu))
 
-static inline bool cpumask_or_equal(const struct cpumask *a, const struct cpumask *b, const struct cpumask *with)
+static inline bool cpumask_or_equal(const struct cpumask *a, const struct cpumask *b,
+	const struct cpumask *with)
 {
 	struct cpumask both;
 
@@ -465,7 +487,8 @@ static inline unsigned int cpumask_weight_andnot(const struct cpumask *a, const 
 	return cpumask_weight(a) - cpumask_weight_and(a, b);
 }
 
-static inline unsigned int cpumask_next_andnot(int cpu, const struct cpumask *a, const struct cpumask *b)
+static inline unsigned int cpumask_next_andnot(int cpu, const struct cpumask *a,
+	const struct cpumask *b)
 {
 	struct cpumask rest;
 
@@ -475,7 +498,8 @@ static inline unsigned int cpumask_next_andnot(int cpu, const struct cpumask *a,
 
 #define cpumask_first_andnot(a, b) cpumask_next_andnot(-1, (a), (b))
 
-static inline unsigned int cpumask_nth_andnot(unsigned int n, const struct cpumask *a, const struct cpumask *b)
+static inline unsigned int cpumask_nth_andnot(unsigned int n, const struct cpumask *a,
+	const struct cpumask *b)
 {
 	struct cpumask rest;
 
@@ -483,7 +507,8 @@ static inline unsigned int cpumask_nth_andnot(unsigned int n, const struct cpuma
 	return cpumask_nth(n, &rest);
 }
 
-static inline unsigned int cpumask_any_and_but(const struct cpumask *a, const struct cpumask *b, unsigned int cpu)
+static inline unsigned int cpumask_any_and_but(const struct cpumask *a, const struct cpumask *b,
+	unsigned int cpu)
 {
 	unsigned int any = cpumask_first_and(a, b);
 
@@ -505,11 +530,13 @@ static inline void cpumask_assign_cpu(int cpu, struct cpumask *mask, bool is)
 
 #define for_each_online_cpu_wrap(cpu, start) for_each_cpu_wrap(cpu, cpu_online_mask, start)
 #define for_each_possible_cpu_wrap(cpu, start) for_each_cpu_wrap(cpu, cpu_possible_mask, start)
-#define for_each_cpu_not(cpu, mask) for_each_possible_cpu(cpu) if (!cpumask_test_cpu((unsigned int)(cpu), (mask)))
+#define for_each_cpu_not(cpu, mask) \
+	for_each_possible_cpu(cpu) if (!cpumask_test_cpu((unsigned int)(cpu), (mask)))
 #define cpu_dying(cpu) ((void)(cpu), false)
 #define cpumask_check(cpu) (cpu)
 
-static inline unsigned int cpumask_first_and_and(const struct cpumask *a, const struct cpumask *b, const struct cpumask *c)
+static inline unsigned int cpumask_first_and_and(const struct cpumask *a, const struct cpumask *b,
+	const struct cpumask *c)
 {
 	unsigned int cpu = cpumask_first_and(a, b);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: as in a kernel without debugfs: nothing is made, and what would have been is ERR_PTR(-ENODEV), which
- * callers ignore. A program that brings its own defines CMWQ_NO_FS.
+ * This header of cmwq has names of the kernel, for programs in user space: as in a kernel without
+ * debugfs: nothing is made, and what would have been is ERR_PTR(-ENODEV), which callers ignore. A
+ * program that brings its own defines CMWQ_NO_FS.
  */
 #ifndef CMWQ_LINUX_DEBUGFS_H
 #define CMWQ_LINUX_DEBUGFS_H
@@ -28,8 +29,8 @@ static inline struct dentry *debugfs_create_dir(const char *name, struct dentry 
 	return (struct dentry *)ERR_PTR(-ENODEV);
 }
 
-static inline struct dentry *debugfs_create_file(const char *name, umode_t mode, struct dentry *parent, void *data,
-						 const struct file_operations *operations)
+static inline struct dentry *debugfs_create_file(const char *name, umode_t mode,
+	struct dentry *parent, void *data, const struct file_operations *operations)
 {
 	(void)mode;
 	(void)data;

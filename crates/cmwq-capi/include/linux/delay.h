@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: a work function that sleeps by these lets another item run meanwhile, at once. A program that brings its own defines CMWQ_NO_DELAY.
+ * This header of cmwq has names of the kernel, for programs in user space: a work function that
+ * sleeps by these lets another item run meanwhile, at once. A program that brings its own defines
+ * CMWQ_NO_DELAY.
  */
 #ifndef CMWQ_LINUX_DELAY_H
 #define CMWQ_LINUX_DELAY_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: devices, as far as an object with attribute files and with what it has taken is one. There are no
- * buses, classes and drivers. What devm_ functions gave is given back with the last reference, in reverse order. A program that brings its
- * own defines CMWQ_NO_KOBJECT.
+ * This header of cmwq has names of the kernel, for programs in user space: devices, as far as an
+ * object with attribute files and with what it has taken is one. There are no buses, classes and
+ * drivers. What devm_ functions gave is given back with the last reference, in reverse order. A
+ * program that brings its own defines CMWQ_NO_KOBJECT.
  */
 #ifndef CMWQ_LINUX_DEVICE_H
 #define CMWQ_LINUX_DEVICE_H
@@ -55,10 +56,12 @@ struct device {
 struct device_attribute {
 	struct attribute attr;
 	ssize_t (*show)(struct device *dev, struct device_attribute *attr, char *buf);
-	ssize_t (*store)(struct device *dev, struct device_attribute *attr, const char *buf, size_t count);
+	ssize_t (*store)(struct device *dev, struct device_attribute *attr, const char *buf,
+		size_t count);
 };
 
-#define DEVICE_ATTR(_name, _mode, _show, _store) struct device_attribute dev_attr_##_name = __ATTR(_name, _mode, _show, _store)
+#define DEVICE_ATTR(_name, _mode, _show, _store) \
+	struct device_attribute dev_attr_##_name = __ATTR(_name, _mode, _show, _store)
 #define DEVICE_ATTR_RW(_name) struct device_attribute dev_attr_##_name = __ATTR_RW(_name)
 #define DEVICE_ATTR_RO(_name) struct device_attribute dev_attr_##_name = __ATTR_RO(_name)
 #define DEVICE_ATTR_WO(_name) struct device_attribute dev_attr_##_name = __ATTR_WO(_name)
@@ -75,7 +78,8 @@ static inline ssize_t cmwq_dev_attr_show(struct kobject *kobj, struct attribute 
 	return own->show ? own->show(kobj_to_dev(kobj), own, buf) : -EIO;
 }
 
-static inline ssize_t cmwq_dev_attr_store(struct kobject *kobj, struct attribute *attr, const char *buf, size_t count)
+static inline ssize_t cmwq_dev_attr_store(struct kobject *kobj, struct attribute *attr,
+	const char *buf, size_t count)
 {
 	struct device_attribute *own = container_of(attr, struct device_attribute, attr);
 
@@ -115,8 +119,10 @@ static inline void cmwq_device_release(struct kobject *kobj)
 		kobject_put(&parent->kobj);
 }
 
-static const struct sysfs_ops cmwq_dev_sysfs_ops __attribute__((__unused__)) = {cmwq_dev_attr_show, cmwq_dev_attr_store};
-static const struct kobj_type cmwq_device_ktype __attribute__((__unused__)) = {cmwq_device_release, &cmwq_dev_sysfs_ops, NULL};
+static const struct sysfs_ops cmwq_dev_sysfs_ops
+	__attribute__((__unused__)) = {cmwq_dev_attr_show, cmwq_dev_attr_store};
+static const struct kobj_type cmwq_device_ktype
+	__attribute__((__unused__)) = {cmwq_device_release, &cmwq_dev_sysfs_ops, NULL};
 
 static inline const char *dev_name(const struct device *dev)
 {
@@ -254,7 +260,8 @@ static inline void root_device_unregister(struct device *dev)
 /* ---- what goes with the device ---- */
 
 /* Calls `action(data)` when the device goes. -ENOMEM: it will not be called. */
-static inline CMWQ_MUST_CHECK int devm_add_action(struct device *dev, void (*action)(void *data), void *data)
+static inline CMWQ_MUST_CHECK int devm_add_action(struct device *dev, void (*action)(void *data),
+	void *data)
 {
 	struct cmwq_devres *taken = (struct cmwq_devres *)malloc(sizeof(*taken));
 
@@ -269,7 +276,8 @@ static inline CMWQ_MUST_CHECK int devm_add_action(struct device *dev, void (*act
 	return 0;
 }
 
-static inline CMWQ_MUST_CHECK int devm_add_action_or_reset(struct device *dev, void (*action)(void *data), void *data)
+static inline CMWQ_MUST_CHECK int devm_add_action_or_reset(struct device *dev,
+	void (*action)(void *data), void *data)
 {
 	int failed = devm_add_action(dev, action, data);
 
@@ -284,7 +292,8 @@ static inline void devm_remove_action(struct device *dev, void (*action)(void *d
 	struct cmwq_devres **at, *taken;
 
 	pthread_mutex_lock(&dev->cmwq_lock);
-	for (at = &dev->cmwq_taken; *at && ((*at)->action != action || (*at)->data != data); at = &(*at)->next)
+	for (at = &dev->cmwq_taken; *at && ((*at)->action != action || (*at)->data != data);
+		at = &(*at)->next)
 		;
 	taken = *at;
 	if (taken)
@@ -294,7 +303,8 @@ static inline void devm_remove_action(struct device *dev, void (*action)(void *d
 	free(taken);
 }
 
-static inline CMWQ_MUST_CHECK void *devm_kmalloc(struct device *dev, size_t size, unsigned int flags)
+static inline CMWQ_MUST_CHECK void *devm_kmalloc(struct device *dev, size_t size,
+	unsigned int flags)
 {
 	void *memory = kmalloc(size, flags);
 
@@ -314,19 +324,23 @@ static inline void cmwq_devm_destroy_workqueue(void *wq)
 	destroy_workqueue((struct workqueue_struct *)wq);
 }
 
-static inline CMWQ_MUST_CHECK struct workqueue_struct *cmwq_devm_workqueue(struct device *dev, struct workqueue_struct *wq)
+static inline CMWQ_MUST_CHECK struct workqueue_struct *cmwq_devm_workqueue(struct device *dev,
+	struct workqueue_struct *wq)
 {
 	return wq && devm_add_action_or_reset(dev, cmwq_devm_destroy_workqueue, wq) ? NULL : wq;
 }
 
 /* Destroyed when the device goes. */
 #define devm_alloc_workqueue(dev, ...) cmwq_devm_workqueue((dev), alloc_workqueue(__VA_ARGS__))
-#define devm_alloc_ordered_workqueue(dev, ...) cmwq_devm_workqueue((dev), alloc_ordered_workqueue(__VA_ARGS__))
+#define devm_alloc_ordered_workqueue(dev, ...) \
+	cmwq_devm_workqueue((dev), alloc_ordered_workqueue(__VA_ARGS__))
 
-#define devm_kcalloc(dev, n, size, flags) devm_kmalloc((dev), size_mul((n), (size)), (flags) | __GFP_ZERO)
+#define devm_kcalloc(dev, n, size, flags) \
+	devm_kmalloc((dev), size_mul((n), (size)), (flags) | __GFP_ZERO)
 #define devm_kmalloc_array(dev, n, size, flags) devm_kmalloc((dev), size_mul((n), (size)), (flags))
 
-static inline CMWQ_MUST_CHECK char *devm_kstrdup(struct device *dev, const char *from, unsigned int flags)
+static inline CMWQ_MUST_CHECK char *devm_kstrdup(struct device *dev, const char *from,
+	unsigned int flags)
 {
 	char *to = kstrdup(from, flags);
 
@@ -336,11 +350,11 @@ static inline CMWQ_MUST_CHECK char *devm_kstrdup(struct device *dev, const char 
 /* The error, for `return dev_err_probe(...)`. */
 #define CMWQ_PROBE_ONE(error, fmt) "error %d: " fmt, error
 #define CMWQ_PROBE_MANY(error, fmt, ...) "error %d: " fmt, error, __VA_ARGS__
-#define dev_err_probe(dev, error, ...)                                                                  \
-	__extension__({                                                                                 \
-		int cmwq_error = (int)(error);                                                          \
-		dev_err((dev), CMWQ_BY_COUNT(CMWQ_PROBE_, __VA_ARGS__)(cmwq_error, __VA_ARGS__));       \
-		cmwq_error;                                                                             \
+#define dev_err_probe(dev, error, ...)                                                            \
+	__extension__({                                                                           \
+		int cmwq_error = (int)(error);                                                    \
+		dev_err((dev), CMWQ_BY_COUNT(CMWQ_PROBE_, __VA_ARGS__)(cmwq_error, __VA_ARGS__)); \
+		cmwq_error;                                                                       \
 	})
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Kernel-shaped, for user space; part of cmwq: error numbers in pointers. A program that brings its own defines CMWQ_NO_ERR. */
+/*
+ * This header of cmwq has names of the kernel, for programs in user space: error numbers in
+ * pointers. A program that brings its own defines CMWQ_NO_ERR.
+ */
 #ifndef CMWQ_LINUX_ERR_H
 #define CMWQ_LINUX_ERR_H
 

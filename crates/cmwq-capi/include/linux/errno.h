@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: the standard's, and the kernel's own numbers.
+ * This header of cmwq has names of the kernel, for programs in user space: the standard's, and the
+ * kernel's own numbers.
  */
 #ifndef CMWQ_LINUX_ERRNO_H
 #define CMWQ_LINUX_ERRNO_H

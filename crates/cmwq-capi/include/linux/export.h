@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: marks of what other modules may use. A program that brings its own defines CMWQ_NO_MODULE.
+ * This header of cmwq has names of the kernel, for programs in user space: marks of what other
+ * modules may use. A program that brings its own defines CMWQ_NO_MODULE.
  */
 #ifndef CMWQ_LINUX_EXPORT_H
 #define CMWQ_LINUX_EXPORT_H

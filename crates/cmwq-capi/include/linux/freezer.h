@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: no thread is frozen. A program that brings its own defines CMWQ_NO_FREEZER.
+ * This header of cmwq has names of the kernel, for programs in user space: no thread is frozen. A
+ * program that brings its own defines CMWQ_NO_FREEZER.
  */
 #ifndef CMWQ_LINUX_FREEZER_H
 #define CMWQ_LINUX_FREEZER_H

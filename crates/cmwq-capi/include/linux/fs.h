@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: files, as far as a module writes the attributes of its own workqueues: what lies below
- * /sys/devices/virtual/workqueue and /sys/bus/workqueue/devices is the process's own queues, and what its kobjects have made in /sys is theirs.
- * Other paths are the system's files. A program that brings its own defines CMWQ_NO_FS.
+ * This header of cmwq has names of the kernel, for programs in user space: files, as far as a
+ * module writes the attributes of its own workqueues: what lies below
+ * /sys/devices/virtual/workqueue and /sys/bus/workqueue/devices is the process's own queues, and
+ * what its kobjects have made in /sys is theirs. Other paths are the system's files. A program that
+ * brings its own defines CMWQ_NO_FS.
  */
 #ifndef CMWQ_LINUX_FS_H
 #define CMWQ_LINUX_FS_H
@@ -47,7 +49,8 @@ struct file {
 /* 0, or an error number: it is no attribute (-ENOENT), or may not be opened so. */
 static inline long cmwq_file_of_attribute(struct file *file, const char *path, int flags)
 {
-	static const char *const roots[] = {"/sys/devices/virtual/workqueue/", "/sys/bus/workqueue/devices/"};
+	static const char *const roots[] = {"/sys/devices/virtual/workqueue/",
+		"/sys/bus/workqueue/devices/"};
 	char probe[1];
 	size_t i;
 
@@ -57,9 +60,11 @@ static inline long cmwq_file_of_attribute(struct file *file, const char *path, i
 
 		if (strncmp(path, roots[i], strlen(roots[i])) || !(slash = strchr(rest, '/')))
 			continue;
-		snprintf(file->cmwq_queue, sizeof(file->cmwq_queue), "%.*s", (int)(slash - rest), rest);
+		snprintf(file->cmwq_queue, sizeof(file->cmwq_queue), "%.*s", (int)(slash - rest),
+			rest);
 		snprintf(file->cmwq_attribute, sizeof(file->cmwq_attribute), "%s", slash + 1);
-		is = cmwq_workqueue_read_attribute(file->cmwq_queue, file->cmwq_attribute, probe, 0);
+		is = cmwq_workqueue_read_attribute(file->cmwq_queue, file->cmwq_attribute, probe,
+			0);
 		/* The system's own has none of this process. */
 		return is == -ENOENT ? -ENXIO : is < 0 ? is : 0;
 	}
@@ -174,7 +179,8 @@ static inline ssize_t kernel_read(struct file *file, void *to, size_t size, loff
 			is = cmwq_file_gone(cmwq_sysfs_read(file->cmwq_path, text, sizeof(text)));
 		else
 #endif
-			is = cmwq_workqueue_read_attribute(file->cmwq_queue, file->cmwq_attribute, text, sizeof(text));
+			is = cmwq_workqueue_read_attribute(file->cmwq_queue, file->cmwq_attribute,
+				text, sizeof(text));
 		if (is < 0)
 			return is;
 		is = from >= is ? 0 : is - from;

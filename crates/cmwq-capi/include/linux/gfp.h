@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: pages, from malloc(). A program that brings its own defines CMWQ_NO_SLAB.
+ * This header of cmwq has names of the kernel, for programs in user space: pages, from malloc(). A
+ * program that brings its own defines CMWQ_NO_SLAB.
  */
 #ifndef CMWQ_LINUX_GFP_H
 #define CMWQ_LINUX_GFP_H

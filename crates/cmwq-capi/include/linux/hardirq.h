@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Kernel-shaped, for user space; part of cmwq: a part of <linux/preempt.h> in the kernel. */
+/* This header of cmwq is a part of <linux/preempt.h>, as in the kernel. */
 #ifndef CMWQ_LINUX_HARDIRQ_H
 #define CMWQ_LINUX_HARDIRQ_H
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: numbers and addresses, scattered over a table of 2 to the power of `bits`. A program that brings its own defines CMWQ_NO_LIST.
+ * This header of cmwq has names of the kernel, for programs in user space: numbers and addresses,
+ * scattered over a table of 2 to the power of `bits`. A program that brings its own defines
+ * CMWQ_NO_LIST.
  */
 #ifndef CMWQ_LINUX_HASH_H
 #define CMWQ_LINUX_HASH_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: tables of a fixed size with a list of entries in each place. A program that brings its own defines CMWQ_NO_LIST.
+ * This header of cmwq has names of the kernel, for programs in user space: tables of a fixed size
+ * with a list of entries in each place. A program that brings its own defines CMWQ_NO_LIST.
  */
 #ifndef CMWQ_LINUX_HASHTABLE_H
 #define CMWQ_LINUX_HASHTABLE_H
@@ -50,15 +51,18 @@ static inline bool cmwq_hash_empty(const struct hlist_head *table, size_t size)
 #define hash_for_each_safe(table, at, n, entry, member)                                  \
 	for ((at) = 0, (entry) = NULL; !(entry) && (size_t)(at) < HASH_SIZE(table); (at)++) \
 		hlist_for_each_entry_safe(entry, n, &(table)[at], member)
-#define hash_for_each_possible(table, entry, member, key) hlist_for_each_entry(entry, CMWQ_HASH_AT(table, key), member)
-#define hash_for_each_possible_safe(table, entry, n, member, key) hlist_for_each_entry_safe(entry, n, CMWQ_HASH_AT(table, key), member)
+#define hash_for_each_possible(table, entry, member, key) \
+	hlist_for_each_entry(entry, CMWQ_HASH_AT(table, key), member)
+#define hash_for_each_possible_safe(table, entry, n, member, key) \
+	hlist_for_each_entry_safe(entry, n, CMWQ_HASH_AT(table, key), member)
 #ifndef CMWQ_NO_RCUPDATE
 #define hash_add_rcu(table, node, key) hlist_add_head_rcu((node), CMWQ_HASH_AT(table, key))
 #define hash_del_rcu(node) hlist_del_init_rcu(node)
 #define hash_for_each_rcu(table, at, entry, member)                                      \
 	for ((at) = 0, (entry) = NULL; !(entry) && (size_t)(at) < HASH_SIZE(table); (at)++) \
 		hlist_for_each_entry_rcu(entry, &(table)[at], member)
-#define hash_for_each_possible_rcu(table, entry, member, key) hlist_for_each_entry_rcu(entry, CMWQ_HASH_AT(table, key), member)
+#define hash_for_each_possible_rcu(table, entry, member, key) \
+	hlist_for_each_entry_rcu(entry, CMWQ_HASH_AT(table, key), member)
 #endif
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: marks that mean nothing here. A program that brings its own defines CMWQ_NO_MODULE.
+ * This header of cmwq has names of the kernel, for programs in user space: marks that mean nothing
+ * here. A program that brings its own defines CMWQ_NO_MODULE.
  */
 #ifndef CMWQ_LINUX_INIT_H
 #define CMWQ_LINUX_INIT_H
@@ -40,7 +41,10 @@
 #endif
 #endif
 
-/* Called before main(), in this order: early, core, postcore, arch, subsys, fs, device, late. What fails says so. */
+/*
+ * Called before main(), in this order: early, core, postcore, arch, subsys, fs, device, late. What
+ * fails says so.
+ */
 #define CMWQ_INITCALL(fn, priority)                                                            \
 	__attribute__((__constructor__(priority))) static void cmwq_initcall_##fn(void)        \
 	{                                                                                      \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: tasklets, as items of the BH workqueue. A tasklet does not run beside itself; one that is scheduled
- * while it is disabled runs when it is enabled. A program that brings its own defines CMWQ_NO_INTERRUPT.
+ * This header of cmwq has names of the kernel, for programs in user space: tasklets, as items of
+ * the BH workqueue. A tasklet does not run beside itself; one that is scheduled while it is
+ * disabled runs when it is enabled. A program that brings its own defines CMWQ_NO_INTERRUPT.
  */
 #ifndef CMWQ_LINUX_INTERRUPT_H
 #define CMWQ_LINUX_INTERRUPT_H
@@ -22,12 +23,14 @@
 #include <stdbool.h>
 
 /*
- * All threads change and read `state` and `count` in one order. A run says that it runs and then looks whether it is disabled; the thread that disables
- * counts and then looks whether it runs. In the same way the thread that enables it sees a run that has found it disabled: it is still scheduled.
+ * All threads change and read `state` and `count` in one order. A run says that it runs and then
+ * looks whether it is disabled; the thread that disables counts and then looks whether it runs. In
+ * the same way the thread that enables it sees a run that has found it disabled: it is still
+ * scheduled.
  */
 struct tasklet_struct {
 	unsigned long state;
-	/* How often it is disabled. */
+	/* How often the tasklet is disabled. */
 	atomic_t count;
 	bool use_callback;
 	void (*func)(unsigned long data);
@@ -36,7 +39,10 @@ struct tasklet_struct {
 	struct cmwq_work cmwq_work;
 };
 
-/* Bits of `state`; the last one: a thread waits for its end, and it is not scheduled meanwhile. */
+/*
+ * Bits of `state`. The last one: a thread waits for the end of the tasklet, which is not scheduled
+ * meanwhile.
+ */
 enum { TASKLET_STATE_SCHED, TASKLET_STATE_RUN, CMWQ_TASKLET_KILLED };
 
 #define CMWQ_TASKLET_BIT(name) (1ul << (name))
@@ -61,8 +67,9 @@ static inline void cmwq_tasklet_run(struct cmwq_work *work)
 	struct tasklet_struct *t = CMWQ_CONTAINER_OF(work, struct tasklet_struct, cmwq_work);
 
 	__atomic_fetch_or(&t->state, CMWQ_TASKLET_BIT(TASKLET_STATE_RUN), __ATOMIC_SEQ_CST);
-	/* What was scheduled is no more, so that it can be again. */
-	if (!cmwq_tasklet_is_disabled(t) && cmwq_tasklet_clear(t, CMWQ_TASKLET_BIT(TASKLET_STATE_SCHED))) {
+	/* The tasklet is no longer scheduled, so a thread can schedule it again. */
+	if (!cmwq_tasklet_is_disabled(t) &&
+		cmwq_tasklet_clear(t, CMWQ_TASKLET_BIT(TASKLET_STATE_SCHED))) {
 		if (t->use_callback)
 			t->callback(t);
 		else
@@ -71,11 +78,15 @@ static inline void cmwq_tasklet_run(struct cmwq_work *work)
 	cmwq_tasklet_clear(t, CMWQ_TASKLET_BIT(TASKLET_STATE_RUN));
 }
 
-#define CMWQ_TASKLET_INIT(count, is_new, func, callback) {0, ATOMIC_INIT(count), (is_new), (func), (callback), 0, CMWQ_WORK_INIT(cmwq_tasklet_run)}
+#define CMWQ_TASKLET_INIT(count, is_new, func, callback) \
+	{0, ATOMIC_INIT(count), (is_new), (func), (callback), 0, CMWQ_WORK_INIT(cmwq_tasklet_run)}
 #define DECLARE_TASKLET(name, fn) struct tasklet_struct name = CMWQ_TASKLET_INIT(0, true, NULL, fn)
-#define DECLARE_TASKLET_DISABLED(name, fn) struct tasklet_struct name = CMWQ_TASKLET_INIT(1, true, NULL, fn)
-#define DECLARE_TASKLET_OLD(name, fn) struct tasklet_struct name = CMWQ_TASKLET_INIT(0, false, fn, NULL)
-#define DECLARE_TASKLET_DISABLED_OLD(name, fn) struct tasklet_struct name = CMWQ_TASKLET_INIT(1, false, fn, NULL)
+#define DECLARE_TASKLET_DISABLED(name, fn) \
+	struct tasklet_struct name = CMWQ_TASKLET_INIT(1, true, NULL, fn)
+#define DECLARE_TASKLET_OLD(name, fn) \
+	struct tasklet_struct name = CMWQ_TASKLET_INIT(0, false, fn, NULL)
+#define DECLARE_TASKLET_DISABLED_OLD(name, fn) \
+	struct tasklet_struct name = CMWQ_TASKLET_INIT(1, false, fn, NULL)
 #define from_tasklet(var, tasklet, member) container_of(tasklet, __typeof__(*(var)), member)
 
 static inline void cmwq_tasklet_begin(struct tasklet_struct *t, bool use_callback)
@@ -89,13 +100,15 @@ static inline void cmwq_tasklet_begin(struct tasklet_struct *t, bool use_callbac
 	cmwq_init_work(&t->cmwq_work, cmwq_tasklet_run);
 }
 
-static inline void tasklet_setup(struct tasklet_struct *t, void (*callback)(struct tasklet_struct *tasklet))
+static inline void tasklet_setup(struct tasklet_struct *t,
+	void (*callback)(struct tasklet_struct *tasklet))
 {
 	cmwq_tasklet_begin(t, true);
 	t->callback = callback;
 }
 
-static inline void tasklet_init(struct tasklet_struct *t, void (*func)(unsigned long data), unsigned long data)
+static inline void tasklet_init(struct tasklet_struct *t, void (*func)(unsigned long data),
+	unsigned long data)
 {
 	cmwq_tasklet_begin(t, false);
 	t->func = func;
@@ -107,7 +120,10 @@ static inline void cmwq_tasklet_queue(struct tasklet_struct *t)
 	cmwq_queue_work(cmwq_system_workqueue(CMWQ_SYSTEM_BH), &t->cmwq_work);
 }
 
-/* It runs once, however often it was scheduled, and sees what the caller did before. */
+/*
+ * The tasklet runs once, however often threads have scheduled it, and sees what the caller did
+ * before.
+ */
 static inline void tasklet_schedule(struct tasklet_struct *t)
 {
 	unsigned long was = __atomic_load_n(&t->state, __ATOMIC_SEQ_CST);
@@ -115,7 +131,9 @@ static inline void tasklet_schedule(struct tasklet_struct *t)
 	do {
 		if (was & CMWQ_TASKLET_BIT(CMWQ_TASKLET_KILLED))
 			return;
-	} while (!__atomic_compare_exchange_n(&t->state, &was, was | CMWQ_TASKLET_BIT(TASKLET_STATE_SCHED), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+	} while (!__atomic_compare_exchange_n(&t->state, &was,
+		was | CMWQ_TASKLET_BIT(TASKLET_STATE_SCHED), false, __ATOMIC_SEQ_CST,
+		__ATOMIC_SEQ_CST));
 	if (!(was & CMWQ_TASKLET_BIT(TASKLET_STATE_SCHED)))
 		cmwq_tasklet_queue(t);
 }
@@ -136,7 +154,10 @@ static inline void tasklet_disable_nosync(struct tasklet_struct *t)
 	__atomic_fetch_add(&t->count.counter, 1, __ATOMIC_SEQ_CST);
 }
 
-/* It does not run when this returns, until it was enabled as often as disabled. */
+/*
+ * When this returns the tasklet does not run, and it runs again only when it was enabled as often
+ * as it was disabled.
+ */
 static inline void tasklet_disable(struct tasklet_struct *t)
 {
 	tasklet_disable_nosync(t);
@@ -147,21 +168,28 @@ static inline void tasklet_disable(struct tasklet_struct *t)
 
 static inline void tasklet_enable(struct tasklet_struct *t)
 {
-	if (__atomic_fetch_sub(&t->count.counter, 1, __ATOMIC_SEQ_CST) == 1 && cmwq_tasklet_is(t, TASKLET_STATE_SCHED))
+	if (__atomic_fetch_sub(&t->count.counter, 1, __ATOMIC_SEQ_CST) == 1 &&
+		cmwq_tasklet_is(t, TASKLET_STATE_SCHED))
 		cmwq_tasklet_queue(t);
 }
 
-/* Waits until what was scheduled has run; a disabled one is not scheduled any more. Not from its own function. */
+/*
+ * Waits until the tasklet has run if it is scheduled; a disabled one is then no longer scheduled.
+ * The tasklet's own function must not call this.
+ */
 static inline void tasklet_kill(struct tasklet_struct *t)
 {
-	while (__atomic_fetch_or(&t->state, CMWQ_TASKLET_BIT(CMWQ_TASKLET_KILLED), __ATOMIC_SEQ_CST) & CMWQ_TASKLET_BIT(CMWQ_TASKLET_KILLED))
+	while (__atomic_fetch_or(&t->state, CMWQ_TASKLET_BIT(CMWQ_TASKLET_KILLED),
+		       __ATOMIC_SEQ_CST) &
+		CMWQ_TASKLET_BIT(CMWQ_TASKLET_KILLED))
 		sched_yield();
 	while (cmwq_tasklet_is(t, TASKLET_STATE_SCHED) && !cmwq_tasklet_is_disabled(t))
 		if (!cmwq_flush_work(&t->cmwq_work))
 			sched_yield();
 	/* What an enabling has queued besides. */
 	cmwq_cancel_work_sync(&t->cmwq_work);
-	cmwq_tasklet_clear(t, CMWQ_TASKLET_BIT(TASKLET_STATE_SCHED) | CMWQ_TASKLET_BIT(CMWQ_TASKLET_KILLED));
+	cmwq_tasklet_clear(t,
+		CMWQ_TASKLET_BIT(TASKLET_STATE_SCHED) | CMWQ_TASKLET_BIT(CMWQ_TASKLET_KILLED));
 }
 
 #endif

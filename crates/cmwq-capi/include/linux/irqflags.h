@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: there are no interrupts: these do nothing. A program that brings its own defines
- * CMWQ_NO_IRQFLAGS.
+ * This header of cmwq has names of the kernel, for programs in user space: there are no interrupts:
+ * these do nothing. A program that brings its own defines CMWQ_NO_IRQFLAGS.
  */
 #ifndef CMWQ_LINUX_IRQFLAGS_H
 #define CMWQ_LINUX_IRQFLAGS_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: time in jiffies of a millisecond (HZ is 1000). Conversions round up, so that a delay is
- * never shorter than what was asked for. A program that brings its own defines CMWQ_NO_JIFFIES; delays are then counted by its
+ * This header of cmwq has names of the kernel, for programs in user space: time in jiffies of a
+ * millisecond (HZ is 1000). Conversions round up, so that a delay is never shorter than what was
+ * asked for. A program that brings its own defines CMWQ_NO_JIFFIES; delays are then counted by its
  * HZ, or by CMWQ_NSEC_PER_JIFFY if it defines that.
  */
 #ifndef CMWQ_LINUX_JIFFIES_H
@@ -55,7 +56,10 @@ static inline unsigned long long get_jiffies_64(void)
 #ifndef jiffies_64
 #define jiffies_64 (get_jiffies_64())
 #endif
-/* The kernel's begin shortly before they overflow 32 bits, to find code that cannot do with that; ours are the clock's. */
+/*
+ * The kernel's begin shortly before they overflow 32 bits, to find code that cannot do with that;
+ * ours are the clock's.
+ */
 #define INITIAL_JIFFIES 0UL
 
 static inline unsigned long msecs_to_jiffies(unsigned int ms)

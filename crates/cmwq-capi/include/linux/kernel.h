@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: what code around workqueues uses of the kernel's header. Each macro steps aside for
- * one that is defined already; all do with CMWQ_NO_KERNEL_MACROS.
+ * This header of cmwq has names of the kernel, for programs in user space: what code around
+ * workqueues uses of the kernel's header. Each macro steps aside for one that is defined already;
+ * all do with CMWQ_NO_KERNEL_MACROS.
  */
 #ifndef CMWQ_LINUX_KERNEL_H
 #define CMWQ_LINUX_KERNEL_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: objects with a name, a parent, a reference count and attribute files: see <linux/cmwq_sysfs.h> for
- * how the program reads and writes these. A program that brings its own defines CMWQ_NO_KOBJECT.
+ * This header of cmwq has names of the kernel, for programs in user space: objects with a name, a
+ * parent, a reference count and attribute files: see <linux/cmwq_sysfs.h> for how the program reads
+ * and writes these. A program that brings its own defines CMWQ_NO_KOBJECT.
  */
 #ifndef CMWQ_LINUX_KOBJECT_H
 #define CMWQ_LINUX_KOBJECT_H
@@ -55,7 +56,8 @@ struct kset {
 struct kobj_attribute {
 	struct attribute attr;
 	ssize_t (*show)(struct kobject *kobj, struct kobj_attribute *attr, char *buf);
-	ssize_t (*store)(struct kobject *kobj, struct kobj_attribute *attr, const char *buf, size_t count);
+	ssize_t (*store)(struct kobject *kobj, struct kobj_attribute *attr, const char *buf,
+		size_t count);
 };
 
 /* Folders that there always are: objects that are never given back. */
@@ -126,11 +128,15 @@ static inline void cmwq_kobject_release(struct kref *kref)
 	if (kobj->ktype && kobj->ktype->release)
 		kobj->ktype->release(kobj);
 	else
-		fprintf(stderr, "kobject %s: its type has no release function\n", name ? name : "without a name");
+		fprintf(stderr, "kobject %s: its type has no release function\n",
+			name ? name : "without a name");
 	free((void *)(uintptr_t)name);
 }
 
-/* The last one takes its files away, unless kobject_del() has, and calls the type's release function. */
+/*
+ * The last one takes its files away, unless kobject_del() has, and calls the type's release
+ * function.
+ */
 static inline void kobject_put(struct kobject *kobj)
 {
 	if (!kobj)
@@ -196,10 +202,12 @@ static inline CMWQ_MUST_CHECK int cmwq_kobject_enter(struct kobject *kobj)
 		list_add_tail(&kobj->entry, &kobj->kset->list);
 		spin_unlock(&kobj->kset->list_lock);
 	}
-	failed = cmwq_sysfs_add_folder(kobj->parent ? kobj->parent->sd : NULL, kobj->name, false, &kobj->sd);
+	failed = cmwq_sysfs_add_folder(kobj->parent ? kobj->parent->sd : NULL, kobj->name, false,
+		&kobj->sd);
 	if (!failed) {
 		kobj->state_in_sysfs = 1;
-		failed = sysfs_create_groups(kobj, kobj->ktype ? kobj->ktype->default_groups : NULL);
+		failed = sysfs_create_groups(kobj,
+			kobj->ktype ? kobj->ktype->default_groups : NULL);
 	}
 	if (failed) {
 		struct kernfs_node *folder = kobj->sd;
@@ -213,7 +221,10 @@ static inline CMWQ_MUST_CHECK int cmwq_kobject_enter(struct kobject *kobj)
 	return failed;
 }
 
-/* -EEXIST: the name is taken there. -EINVAL: no name, or kobject_init() was not called. Without a parent and a set it lies in /sys itself. */
+/*
+ * -EEXIST: the name is taken there. -EINVAL: no name, or kobject_init() was not called. Without a
+ * parent and a set it lies in /sys itself.
+ */
 CMWQ_FORMATS(3, 4)
 static int kobject_add(struct kobject *kobj, struct kobject *parent, const char *format, ...)
 {
@@ -231,7 +242,8 @@ static int kobject_add(struct kobject *kobj, struct kobject *parent, const char 
 
 /* After an error the caller gives the reference back. */
 CMWQ_FORMATS(4, 5)
-static int kobject_init_and_add(struct kobject *kobj, const struct kobj_type *ktype, struct kobject *parent, const char *format, ...)
+static int kobject_init_and_add(struct kobject *kobj, const struct kobj_type *ktype,
+	struct kobject *parent, const char *format, ...)
 {
 	va_list args;
 	int failed;
@@ -244,7 +256,10 @@ static int kobject_init_and_add(struct kobject *kobj, const struct kobj_type *kt
 	return failed ? failed : cmwq_kobject_enter(kobj);
 }
 
-/* Takes its files away; no show and no store runs when this returns, but for the caller's own. Its references stay. */
+/*
+ * Takes its files away; no show and no store runs when this returns, but for the caller's own. Its
+ * references stay.
+ */
 static inline void kobject_del(struct kobject *kobj)
 {
 	struct kernfs_node *folder;
@@ -289,7 +304,8 @@ static inline ssize_t cmwq_kobj_attr_show(struct kobject *kobj, struct attribute
 	return own->show ? own->show(kobj, own, buf) : -EIO;
 }
 
-static inline ssize_t cmwq_kobj_attr_store(struct kobject *kobj, struct attribute *attr, const char *buf, size_t count)
+static inline ssize_t cmwq_kobj_attr_store(struct kobject *kobj, struct attribute *attr,
+	const char *buf, size_t count)
 {
 	struct kobj_attribute *own = container_of(attr, struct kobj_attribute, attr);
 
@@ -301,11 +317,14 @@ static inline void cmwq_kobject_free(struct kobject *kobj)
 	free(kobj);
 }
 
-static const struct sysfs_ops kobj_sysfs_ops __attribute__((__unused__)) = {cmwq_kobj_attr_show, cmwq_kobj_attr_store};
-static const struct kobj_type cmwq_dynamic_ktype __attribute__((__unused__)) = {cmwq_kobject_free, &kobj_sysfs_ops, NULL};
+static const struct sysfs_ops kobj_sysfs_ops
+	__attribute__((__unused__)) = {cmwq_kobj_attr_show, cmwq_kobj_attr_store};
+static const struct kobj_type cmwq_dynamic_ktype
+	__attribute__((__unused__)) = {cmwq_kobject_free, &kobj_sysfs_ops, NULL};
 
 /* NULL: no memory, or the name is taken. Its attributes are struct kobj_attribute. */
-static inline CMWQ_MUST_CHECK struct kobject *kobject_create_and_add(const char *name, struct kobject *parent)
+static inline CMWQ_MUST_CHECK struct kobject *kobject_create_and_add(const char *name,
+	struct kobject *parent)
 {
 	struct kobject *kobj = (struct kobject *)calloc(1, sizeof(*kobj));
 
@@ -375,10 +394,12 @@ static inline void cmwq_kset_free(struct kobject *kobj)
 	free(to_kset(kobj));
 }
 
-static const struct kobj_type cmwq_kset_ktype __attribute__((__unused__)) = {cmwq_kset_free, &kobj_sysfs_ops, NULL};
+static const struct kobj_type cmwq_kset_ktype
+	__attribute__((__unused__)) = {cmwq_kset_free, &kobj_sysfs_ops, NULL};
 
 /* `ops` are for events, of which there are none. */
-static inline CMWQ_MUST_CHECK struct kset *kset_create_and_add(const char *name, const void *ops, struct kobject *parent)
+static inline CMWQ_MUST_CHECK struct kset *kset_create_and_add(const char *name, const void *ops,
+	struct kobject *parent)
 {
 	struct kset *set = (struct kset *)calloc(1, sizeof(*set));
 
@@ -413,7 +434,16 @@ static inline struct kobject *kset_find_obj(struct kset *set, const char *name)
 
 /* ---- events: no other process hears of its objects ---- */
 
-enum kobject_action { KOBJ_ADD, KOBJ_REMOVE, KOBJ_CHANGE, KOBJ_MOVE, KOBJ_ONLINE, KOBJ_OFFLINE, KOBJ_BIND, KOBJ_UNBIND };
+enum kobject_action {
+	KOBJ_ADD,
+	KOBJ_REMOVE,
+	KOBJ_CHANGE,
+	KOBJ_MOVE,
+	KOBJ_ONLINE,
+	KOBJ_OFFLINE,
+	KOBJ_BIND,
+	KOBJ_UNBIND
+};
 
 static inline int kobject_uevent(struct kobject *kobj, enum kobject_action action)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: a reference count with a function for its end. A program that brings its own defines
- * CMWQ_NO_REFCOUNT.
+ * This header of cmwq has names of the kernel, for programs in user space: a reference count with a
+ * function for its end. A program that brings its own defines CMWQ_NO_REFCOUNT.
  */
 #ifndef CMWQ_LINUX_KREF_H
 #define CMWQ_LINUX_KREF_H
@@ -53,7 +53,8 @@ static inline int kref_put(struct kref *kref, void (*release)(struct kref *kref)
 }
 
 /* The same; `release` is called with the lock held and gives it back. */
-static inline int kref_put_mutex(struct kref *kref, void (*release)(struct kref *kref), struct mutex *lock)
+static inline int kref_put_mutex(struct kref *kref, void (*release)(struct kref *kref),
+	struct mutex *lock)
 {
 	if (!refcount_dec_and_mutex_lock(&kref->refcount, lock))
 		return 0;
@@ -61,7 +62,8 @@ static inline int kref_put_mutex(struct kref *kref, void (*release)(struct kref 
 	return 1;
 }
 
-static inline int kref_put_lock(struct kref *kref, void (*release)(struct kref *kref), spinlock_t *lock)
+static inline int kref_put_lock(struct kref *kref, void (*release)(struct kref *kref),
+	spinlock_t *lock)
 {
 	if (!refcount_dec_and_lock(&kref->refcount, lock))
 		return 0;

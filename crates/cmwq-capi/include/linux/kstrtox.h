@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: numbers from texts: all of the text must be one, with a newline behind it at most. -EINVAL, -ERANGE: nothing is written. A
- * program that brings its own defines CMWQ_NO_KERNEL_MACROS.
+ * This header of cmwq has names of the kernel, for programs in user space: numbers from texts: all
+ * of the text must be one, with a newline behind it at most. -EINVAL, -ERANGE: nothing is written.
+ * A program that brings its own defines CMWQ_NO_KERNEL_MACROS.
  */
 #ifndef CMWQ_LINUX_KSTRTOX_H
 #define CMWQ_LINUX_KSTRTOX_H
@@ -67,8 +68,11 @@ static inline int cmwq_kstrtoll(const char *text, unsigned int base, long long *
 		*to = (type)value;                                                       \
 		return 0;                                                                \
 	}
-#define CMWQ_KSTRTOU(name, type) CMWQ_KSTRTO(name, unsigned long long, cmwq_kstrtoull, type, value == (unsigned long long)(type)value)
-#define CMWQ_KSTRTOS(name, type) CMWQ_KSTRTO(name, long long, cmwq_kstrtoll, type, value == (long long)(type)value)
+#define CMWQ_KSTRTOU(name, type)                                    \
+	CMWQ_KSTRTO(name, unsigned long long, cmwq_kstrtoull, type, \
+		value == (unsigned long long)(type)value)
+#define CMWQ_KSTRTOS(name, type) \
+	CMWQ_KSTRTO(name, long long, cmwq_kstrtoll, type, value == (long long)(type)value)
 CMWQ_KSTRTOU(kstrtoull, unsigned long long)
 CMWQ_KSTRTOU(kstrtoul, unsigned long)
 CMWQ_KSTRTOU(kstrtouint, unsigned int)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: threads that are told to stop or to park. A program that brings its own defines
- * CMWQ_NO_KTHREAD.
+ * This header of cmwq has names of the kernel, for programs in user space: threads that are told to
+ * stop or to park. A program that brings its own defines CMWQ_NO_KTHREAD.
  */
 #ifndef CMWQ_LINUX_KTHREAD_H
 #define CMWQ_LINUX_KTHREAD_H
@@ -24,7 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What a thread knows of itself besides. */
+/* What else the library keeps of such a thread. */
 struct cmwq_kthread {
 	int (*func)(void *data);
 	void *data;
@@ -67,7 +67,7 @@ static inline bool kthread_should_park(void)
 #define kthread_should_stop_or_park() (kthread_should_stop() || kthread_should_park())
 #define kthread_freezable_should_stop(frozen) kthread_should_stop()
 
-/* The thread itself parks, until it is unparked or told to stop. */
+/* The calling thread sleeps until another thread unparks it or tells it to stop. */
 static inline void kthread_parkme(void)
 {
 	struct cmwq_kthread *thread = cmwq_kthread_of(current);
@@ -82,7 +82,7 @@ static inline void kthread_parkme(void)
 	pthread_mutex_unlock(&thread->lock);
 }
 
-/* Also if the thread's function ends it, by pthread_exit() for example. */
+/* This runs also if the thread's function ends the thread, by pthread_exit() for example. */
 static inline void cmwq_kthread_ends(void *thread)
 {
 	complete_all(&((struct cmwq_kthread *)thread)->exited);
@@ -101,7 +101,7 @@ static inline void *cmwq_kthread_main(void *arg)
 	schedule();
 	if (thread->cpu >= 0)
 		cmwq_task_bind((struct cmwq_task *)(void *)thread->task, thread->cpu);
-	/* It may have been told to park before its function is called. */
+	/* Another thread may have told it to park before its function is called. */
 	kthread_parkme();
 	pthread_cleanup_push(cmwq_kthread_ends, thread);
 	if (kthread_should_stop())
@@ -112,9 +112,12 @@ static inline void *cmwq_kthread_main(void *arg)
 	return NULL;
 }
 
-/* A thread that waits for its first wake-up. ERR_PTR(-EAGAIN): it cannot be created. */
+/*
+ * Makes a thread that waits for its first wake-up. ERR_PTR(-EAGAIN): the system creates no thread.
+ */
 __attribute__((__format__(__printf__, 3, 4), __unused__))
-static CMWQ_MUST_CHECK struct task_struct *kthread_create(int (*func)(void *data), void *data, const char *name, ...)
+static CMWQ_MUST_CHECK struct task_struct *
+kthread_create(int (*func)(void *data), void *data, const char *name, ...)
 {
 	struct cmwq_kthread *thread = (struct cmwq_kthread *)calloc(1, sizeof(*thread));
 	pthread_t id;
@@ -142,15 +145,17 @@ static CMWQ_MUST_CHECK struct task_struct *kthread_create(int (*func)(void *data
 }
 
 #define kthread_create_on_node(func, data, node, ...) kthread_create((func), (data), __VA_ARGS__)
-#define kthread_create_on_cpu(func, data, cpu, name) cmwq_kthread_on_cpu(kthread_create((func), (data), (name), (cpu)), (cpu))
+#define kthread_create_on_cpu(func, data, cpu, name) \
+	cmwq_kthread_on_cpu(kthread_create((func), (data), (name), (cpu)), (cpu))
 
-/* Before it is woken for the first time. */
+/* The caller calls this before it wakes the thread for the first time. */
 static inline void kthread_bind(struct task_struct *task, unsigned int cpu)
 {
 	cmwq_kthread_of(task)->cpu = (int)cpu;
 }
 
-static inline CMWQ_MUST_CHECK struct task_struct *cmwq_kthread_on_cpu(struct task_struct *task, unsigned int cpu)
+static inline CMWQ_MUST_CHECK struct task_struct *cmwq_kthread_on_cpu(struct task_struct *task,
+	unsigned int cpu)
 {
 	if (!IS_ERR(task))
 		kthread_bind(task, cpu);
@@ -165,7 +170,8 @@ static inline CMWQ_MUST_CHECK struct task_struct *cmwq_kthread_start(struct task
 }
 
 #define kthread_run(func, data, ...) cmwq_kthread_start(kthread_create((func), (data), __VA_ARGS__))
-#define kthread_run_on_cpu(func, data, cpu, name) cmwq_kthread_start(kthread_create_on_cpu((func), (data), (cpu), (name)))
+#define kthread_run_on_cpu(func, data, cpu, name) \
+	cmwq_kthread_start(kthread_create_on_cpu((func), (data), (cpu), (name)))
 
 static inline void kthread_unpark(struct task_struct *task)
 {
@@ -178,12 +184,13 @@ static inline void kthread_unpark(struct task_struct *task)
 	wake_up_process(task);
 }
 
-/* Asks it to park and waits until it does. */
+/* Asks the thread to park and waits until it does. */
 static inline int kthread_park(struct task_struct *task)
 {
 	struct cmwq_kthread *thread = cmwq_kthread_of(task);
 
-	if (__atomic_fetch_or(&thread->flags, CMWQ_KTHREAD_PARK, __ATOMIC_SEQ_CST) & CMWQ_KTHREAD_PARK)
+	if (__atomic_fetch_or(&thread->flags, CMWQ_KTHREAD_PARK, __ATOMIC_SEQ_CST) &
+		CMWQ_KTHREAD_PARK)
 		return -EBUSY;
 	if (task == current)
 		return 0;
@@ -196,8 +203,9 @@ static inline int kthread_park(struct task_struct *task)
 }
 
 /*
- * Asks it to end, waits until it has, and returns what its function returned. -EINTR: that was never called. 0: it has ended the thread by
- * pthread_exit() or a cancellation.
+ * Asks the thread to end, waits until it has, and returns what its function returned. -EINTR: the
+ * function was never called. 0: the function has ended the thread by pthread_exit() or a
+ * cancellation.
  */
 static inline int kthread_stop(struct task_struct *task)
 {
@@ -227,7 +235,7 @@ static inline void *kthread_data(struct task_struct *task)
 
 #define kthread_probe_data(task) kthread_data(task)
 
-/* Before it is woken for the first time. */
+/* The caller calls this before it wakes the thread for the first time. */
 #define kthread_bind_mask(task, cpus) ((void)set_cpus_allowed_ptr((task), (cpus)))
 #define kthread_affine_preferred(task, cpus) set_cpus_allowed_ptr((task), (cpus))
 
@@ -236,7 +244,10 @@ static inline int (*kthread_func(struct task_struct *task))(void *data)
 	return cmwq_kthread_of(task)->func;
 }
 
-/* The calling thread ends; kthread_stop() returns `result`. In the function of a kthread_work only that ends. */
+/*
+ * The calling thread ends; kthread_stop() returns `result`. In the function of a kthread_work only
+ * that ends.
+ */
 __attribute__((__noreturn__)) static inline void kthread_exit(long result)
 {
 	struct cmwq_kthread *thread = cmwq_kthread_of(current);

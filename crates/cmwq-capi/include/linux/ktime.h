@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: the monotonic clock. A program that brings its own defines CMWQ_NO_KTIME.
+ * This header of cmwq has names of the kernel, for programs in user space: the monotonic clock. A
+ * program that brings its own defines CMWQ_NO_KTIME.
  */
 #ifndef CMWQ_LINUX_KTIME_H
 #define CMWQ_LINUX_KTIME_H

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Kernel-shaped, for user space; part of cmwq: marks that mean nothing here. */
+/*
+ * This header of cmwq has names of the kernel, for programs in user space: marks that mean nothing
+ * here.
+ */
 #ifndef CMWQ_LINUX_LINKAGE_H
 #define CMWQ_LINUX_LINKAGE_H
 

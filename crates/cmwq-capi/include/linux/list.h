@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: doubly linked lists. A program that brings its own defines CMWQ_NO_LIST.
+ * This header of cmwq has names of the kernel, for programs in user space: doubly linked lists. A
+ * program that brings its own defines CMWQ_NO_LIST.
  */
 #ifndef CMWQ_LINUX_LIST_H
 #define CMWQ_LINUX_LIST_H
@@ -28,7 +29,7 @@ static inline void INIT_LIST_HEAD(struct list_head *list)
 
 static inline void cmwq_list_link(struct list_head *before, struct list_head *after)
 {
-	/* Others may ask meanwhile whether the list is empty. */
+	/* Other threads may ask meanwhile whether the list is empty. */
 	__atomic_store_n(&before->next, after, __ATOMIC_RELAXED);
 	after->prev = before;
 }
@@ -98,41 +99,51 @@ static inline void list_splice_tail_init(struct list_head *list, struct list_hea
 #define list_entry(ptr, type, member) container_of(ptr, type, member)
 #define list_first_entry(head, type, member) list_entry((head)->next, type, member)
 #define list_last_entry(head, type, member) list_entry((head)->prev, type, member)
-#define list_first_entry_or_null(head, type, member) (list_empty(head) ? NULL : list_first_entry(head, type, member))
+#define list_first_entry_or_null(head, type, member) \
+	(list_empty(head) ? NULL : list_first_entry(head, type, member))
 #define list_next_entry(pos, member) list_entry((pos)->member.next, __typeof__(*(pos)), member)
 #define list_prev_entry(pos, member) list_entry((pos)->member.prev, __typeof__(*(pos)), member)
 
 #define list_for_each(pos, head) for ((pos) = (head)->next; (pos) != (head); (pos) = (pos)->next)
-#define list_for_each_safe(pos, n, head) \
-	for ((pos) = (head)->next, (n) = (pos)->next; (pos) != (head); (pos) = (n), (n) = (pos)->next)
-#define list_for_each_entry(pos, head, member)                                                             \
+#define list_for_each_safe(pos, n, head)                               \
+	for ((pos) = (head)->next, (n) = (pos)->next; (pos) != (head); \
+		(pos) = (n), (n) = (pos)->next)
+#define list_for_each_entry(pos, head, member)                                                     \
 	for ((pos) = list_first_entry(head, __typeof__(*(pos)), member); &(pos)->member != (head); \
-	     (pos) = list_next_entry(pos, member))
-#define list_for_each_entry_safe(pos, n, head, member)                                                                       \
-	for ((pos) = list_first_entry(head, __typeof__(*(pos)), member), (n) = list_next_entry(pos, member); \
-	     &(pos)->member != (head); (pos) = (n), (n) = list_next_entry(n, member))
+		(pos) = list_next_entry(pos, member))
+#define list_for_each_entry_safe(pos, n, head, member)                   \
+	for ((pos) = list_first_entry(head, __typeof__(*(pos)), member), \
+	    (n) = list_next_entry(pos, member);                          \
+		&(pos)->member != (head); (pos) = (n), (n) = list_next_entry(n, member))
 
 #define list_entry_is_head(pos, head, member) (&(pos)->member == (head))
-#define list_last_entry_or_null(head, type, member) (list_empty(head) ? NULL : list_last_entry(head, type, member))
-#define list_prepare_entry(pos, head, member) ((pos) ? (pos) : list_entry((head), __typeof__(*(pos)), member))
-#define list_for_each_prev(pos, head) for ((pos) = (head)->prev; (pos) != (head); (pos) = (pos)->prev)
+#define list_last_entry_or_null(head, type, member) \
+	(list_empty(head) ? NULL : list_last_entry(head, type, member))
+#define list_prepare_entry(pos, head, member) \
+	((pos) ? (pos) : list_entry((head), __typeof__(*(pos)), member))
+#define list_for_each_prev(pos, head) \
+	for ((pos) = (head)->prev; (pos) != (head); (pos) = (pos)->prev)
 #define list_for_each_entry_reverse(pos, head, member)                                            \
 	for ((pos) = list_last_entry(head, __typeof__(*(pos)), member); &(pos)->member != (head); \
 	     (pos) = list_prev_entry(pos, member))
 #define list_for_each_entry_from(pos, head, member) \
 	for (; &(pos)->member != (head); (pos) = list_next_entry(pos, member))
-#define list_for_each_entry_continue(pos, head, member) \
-	for ((pos) = list_next_entry(pos, member); &(pos)->member != (head); (pos) = list_next_entry(pos, member))
-#define list_for_each_entry_continue_reverse(pos, head, member) \
-	for ((pos) = list_prev_entry(pos, member); &(pos)->member != (head); (pos) = list_prev_entry(pos, member))
-#define list_for_each_entry_safe_from(pos, n, head, member) \
-	for ((n) = list_next_entry(pos, member); &(pos)->member != (head); (pos) = (n), (n) = list_next_entry(n, member))
-#define list_for_each_entry_safe_continue(pos, n, head, member)                                                 \
-	for ((pos) = list_next_entry(pos, member), (n) = list_next_entry(pos, member); &(pos)->member != (head); \
-	     (pos) = (n), (n) = list_next_entry(n, member))
-#define list_for_each_entry_safe_reverse(pos, n, head, member)                                                             \
-	for ((pos) = list_last_entry(head, __typeof__(*(pos)), member), (n) = list_prev_entry(pos, member);                \
-	     &(pos)->member != (head); (pos) = (n), (n) = list_prev_entry(n, member))
+#define list_for_each_entry_continue(pos, head, member)                      \
+	for ((pos) = list_next_entry(pos, member); &(pos)->member != (head); \
+		(pos) = list_next_entry(pos, member))
+#define list_for_each_entry_continue_reverse(pos, head, member)              \
+	for ((pos) = list_prev_entry(pos, member); &(pos)->member != (head); \
+		(pos) = list_prev_entry(pos, member))
+#define list_for_each_entry_safe_from(pos, n, head, member)                \
+	for ((n) = list_next_entry(pos, member); &(pos)->member != (head); \
+		(pos) = (n), (n) = list_next_entry(n, member))
+#define list_for_each_entry_safe_continue(pos, n, head, member)                        \
+	for ((pos) = list_next_entry(pos, member), (n) = list_next_entry(pos, member); \
+		&(pos)->member != (head); (pos) = (n), (n) = list_next_entry(n, member))
+#define list_for_each_entry_safe_reverse(pos, n, head, member)          \
+	for ((pos) = list_last_entry(head, __typeof__(*(pos)), member), \
+	    (n) = list_prev_entry(pos, member);                         \
+		&(pos)->member != (head); (pos) = (n), (n) = list_prev_entry(n, member))
 
 static inline int list_is_first(const struct list_head *entry, const struct list_head *head)
 {
@@ -149,7 +160,7 @@ static inline int list_is_head(const struct list_head *entry, const struct list_
 	return entry == head;
 }
 
-/* While another thread may take the last entry out with list_del_init(). */
+/* For a caller beside which another thread may take the last entry out with list_del_init(). */
 static inline int list_empty_careful(const struct list_head *head)
 {
 	struct list_head *next = __atomic_load_n(&head->next, __ATOMIC_ACQUIRE);
@@ -200,8 +211,9 @@ static inline void list_splice_tail(const struct list_head *list, struct list_he
 	list_splice(list, head->prev);
 }
 
-/* Everything up to `entry` moves to `list`, which is overwritten. */
-static inline void list_cut_position(struct list_head *list, struct list_head *head, struct list_head *entry)
+/* Moves everything up to `entry` to `list`, which is overwritten. */
+static inline void list_cut_position(struct list_head *list, struct list_head *head,
+	struct list_head *entry)
 {
 	struct list_head *rest = entry->next;
 
@@ -215,7 +227,8 @@ static inline void list_cut_position(struct list_head *list, struct list_head *h
 }
 
 /* first ... last, which are neighbours of one list, move to the end of `head`. */
-static inline void list_bulk_move_tail(struct list_head *head, struct list_head *first, struct list_head *last)
+static inline void list_bulk_move_tail(struct list_head *head, struct list_head *first,
+	struct list_head *last)
 {
 	cmwq_list_link(first->prev, last->next);
 	cmwq_list_link(head->prev, first);
@@ -317,16 +330,19 @@ static inline void hlist_move_list(struct hlist_head *from, struct hlist_head *t
 		cmwq_node ? hlist_entry(cmwq_node, type, member) : (type *)NULL;        \
 	})
 #define hlist_for_each(pos, head) for ((pos) = (head)->first; (pos); (pos) = (pos)->next)
-#define hlist_for_each_safe(pos, n, head) for ((pos) = (head)->first; (pos) && ((n) = (pos)->next, 1); (pos) = (n))
+#define hlist_for_each_safe(pos, n, head) \
+	for ((pos) = (head)->first; (pos) && ((n) = (pos)->next, 1); (pos) = (n))
 #define hlist_for_each_entry(pos, head, member)                                           \
 	for ((pos) = hlist_entry_safe((head)->first, __typeof__(*(pos)), member); (pos); \
 	     (pos) = hlist_entry_safe((pos)->member.next, __typeof__(*(pos)), member))
-#define hlist_for_each_entry_safe(pos, n, head, member)                                                              \
-	for ((pos) = hlist_entry_safe((head)->first, __typeof__(*(pos)), member); (pos) && ((n) = (pos)->member.next, 1); \
-	     (pos) = hlist_entry_safe((n), __typeof__(*(pos)), member))
+#define hlist_for_each_entry_safe(pos, n, head, member)                           \
+	for ((pos) = hlist_entry_safe((head)->first, __typeof__(*(pos)), member); \
+		(pos) && ((n) = (pos)->member.next, 1);                           \
+		(pos) = hlist_entry_safe((n), __typeof__(*(pos)), member))
 
-/* Everything up to `entry`, without it, moves to `list`, which is overwritten. */
-static inline void list_cut_before(struct list_head *list, struct list_head *head, struct list_head *entry)
+/* Moves everything before `entry` to `list`, which is overwritten. */
+static inline void list_cut_before(struct list_head *list, struct list_head *head,
+	struct list_head *entry)
 {
 	if (entry == head->next)
 		INIT_LIST_HEAD(list);
@@ -334,13 +350,15 @@ static inline void list_cut_before(struct list_head *list, struct list_head *hea
 		list_cut_position(list, head, entry->prev);
 }
 
-/* Out of its list; its own links stay as they were. */
+/* Takes the node out of its list; the node's own links stay as they were. */
 static inline void __list_del_entry(struct list_head *entry)
 {
 	cmwq_list_link(entry->prev, entry->next);
 }
 
-/* For a thread that looks with list_empty_careful() at the entry itself: it sees what was done before. */
+/*
+ * A thread that asks the entry itself with list_empty_careful() sees what this thread did before.
+ */
 static inline void list_del_init_careful(struct list_head *entry)
 {
 	__list_del_entry(entry);
@@ -354,13 +372,17 @@ static inline void list_rotate_to_front(struct list_head *entry, struct list_hea
 	list_move_tail(head, entry);
 }
 
-#define list_next_entry_circular(pos, head, member) \
-	(list_is_last(&(pos)->member, head) ? list_first_entry(head, __typeof__(*(pos)), member) : list_next_entry(pos, member))
-#define list_prev_entry_circular(pos, head, member) \
-	(list_is_first(&(pos)->member, head) ? list_last_entry(head, __typeof__(*(pos)), member) : list_prev_entry(pos, member))
-#define list_for_each_continue(pos, head) for ((pos) = (pos)->next; (pos) != (head); (pos) = (pos)->next)
-#define list_for_each_prev_safe(pos, n, head) \
-	for ((pos) = (head)->prev, (n) = (pos)->prev; (pos) != (head); (pos) = (n), (n) = (pos)->prev)
+#define list_next_entry_circular(pos, head, member)                                              \
+	(list_is_last(&(pos)->member, head) ? list_first_entry(head, __typeof__(*(pos)), member) \
+					    : list_next_entry(pos, member))
+#define list_prev_entry_circular(pos, head, member)                                              \
+	(list_is_first(&(pos)->member, head) ? list_last_entry(head, __typeof__(*(pos)), member) \
+					     : list_prev_entry(pos, member))
+#define list_for_each_continue(pos, head) \
+	for ((pos) = (pos)->next; (pos) != (head); (pos) = (pos)->next)
+#define list_for_each_prev_safe(pos, n, head)                          \
+	for ((pos) = (head)->prev, (n) = (pos)->prev; (pos) != (head); \
+		(pos) = (n), (n) = (pos)->prev)
 #define list_for_each_entry_from_reverse(pos, head, member) \
 	for (; &(pos)->member != (head); (pos) = list_prev_entry(pos, member))
 #define list_safe_reset_next(pos, n, member) ((n) = list_next_entry(pos, member))
@@ -386,8 +408,9 @@ static inline bool hlist_is_singular_node(struct hlist_node *node, struct hlist_
 	return !node->next && node->pprev == &head->first;
 }
 
-/* All of `from`, whose last node is `last`, at the beginning of `to`. */
-static inline void hlist_splice_init(struct hlist_head *from, struct hlist_node *last, struct hlist_head *to)
+/* Moves all of `from`, whose last node is `last`, to the beginning of `to`. */
+static inline void hlist_splice_init(struct hlist_head *from, struct hlist_node *last,
+	struct hlist_head *to)
 {
 	last->next = to->first;
 	if (last->next)
@@ -397,9 +420,9 @@ static inline void hlist_splice_init(struct hlist_head *from, struct hlist_node 
 	from->first = NULL;
 }
 
-#define hlist_for_each_entry_continue(pos, member)                                                    \
-	for ((pos) = hlist_entry_safe((pos)->member.next, __typeof__(*(pos)), member); (pos);         \
-	     (pos) = hlist_entry_safe((pos)->member.next, __typeof__(*(pos)), member))
+#define hlist_for_each_entry_continue(pos, member)                                            \
+	for ((pos) = hlist_entry_safe((pos)->member.next, __typeof__(*(pos)), member); (pos); \
+		(pos) = hlist_entry_safe((pos)->member.next, __typeof__(*(pos)), member))
 #define hlist_for_each_entry_from(pos, member) \
 	for (; (pos); (pos) = hlist_entry_safe((pos)->member.next, __typeof__(*(pos)), member))
 
@@ -413,8 +436,9 @@ static inline size_t hlist_count_nodes(struct hlist_head *head)
 	return count;
 }
 
-/* Between two that are neighbours. */
-static inline void __list_add(struct list_head *entry, struct list_head *before, struct list_head *after)
+/* Puts the entry between two neighbours. */
+static inline void __list_add(struct list_head *entry, struct list_head *before,
+	struct list_head *after)
 {
 	cmwq_list_link(entry, after);
 	cmwq_list_link(before, entry);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: sorting a list. Stable: equal entries keep their order. A program that brings its own defines
- * CMWQ_NO_SORT or CMWQ_NO_LIST.
+ * This header of cmwq has names of the kernel, for programs in user space: sorting a list. Stable:
+ * equal entries keep their order. A program that brings its own defines CMWQ_NO_SORT or
+ * CMWQ_NO_LIST.
  */
 #ifndef CMWQ_LINUX_LIST_SORT_H
 #define CMWQ_LINUX_LIST_SORT_H
@@ -19,7 +20,8 @@
 typedef int (*list_cmp_func_t)(void *priv, const struct list_head *a, const struct list_head *b);
 
 /* Takes two sorted chains that end with NULL; equal entries of the first come first. */
-static inline struct list_head *cmwq_list_merge(void *priv, list_cmp_func_t cmp, struct list_head *a, struct list_head *b)
+static inline struct list_head *cmwq_list_merge(void *priv, list_cmp_func_t cmp,
+	struct list_head *a, struct list_head *b)
 {
 	struct list_head *first = NULL, **end = &first;
 

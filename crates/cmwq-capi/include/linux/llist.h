@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: lists without a lock: any thread adds at the head; all are taken at once, or the first by
- * one thread at a time. A program that brings its own defines CMWQ_NO_LLIST.
+ * This header of cmwq has names of the kernel, for programs in user space: lists without a lock:
+ * any thread adds at the head; all are taken at once, or the first by one thread at a time. A
+ * program that brings its own defines CMWQ_NO_LLIST.
  */
 #ifndef CMWQ_LINUX_LLIST_H
 #define CMWQ_LINUX_LLIST_H
@@ -58,13 +59,15 @@ static inline struct llist_node *llist_next(struct llist_node *node)
 }
 
 /* Adds a chain. true: the list was empty. */
-static inline bool llist_add_batch(struct llist_node *first, struct llist_node *last, struct llist_head *list)
+static inline bool llist_add_batch(struct llist_node *first, struct llist_node *last,
+	struct llist_head *list)
 {
 	struct llist_node *was = __atomic_load_n(&list->first, __ATOMIC_RELAXED);
 
 	do {
 		last->next = was;
-	} while (!__atomic_compare_exchange_n(&list->first, &was, first, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+	} while (!__atomic_compare_exchange_n(&list->first, &was, first, 0, __ATOMIC_SEQ_CST,
+		__ATOMIC_RELAXED));
 	return was == NULL;
 }
 
@@ -80,12 +83,14 @@ static inline struct llist_node *llist_del_all(struct llist_head *list)
 	return __atomic_exchange_n(&list->first, (struct llist_node *)NULL, __ATOMIC_SEQ_CST);
 }
 
-/* By one thread at a time, with no llist_del_all() beside it. */
+/* Only one thread at a time may call this, and none may call llist_del_all() meanwhile. */
 static inline struct llist_node *llist_del_first(struct llist_head *list)
 {
 	struct llist_node *first = __atomic_load_n(&list->first, __ATOMIC_ACQUIRE);
 
-	while (first && !__atomic_compare_exchange_n(&list->first, &first, first->next, 0, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE))
+	while (first &&
+		!__atomic_compare_exchange_n(&list->first, &first, first->next, 0, __ATOMIC_SEQ_CST,
+			__ATOMIC_ACQUIRE))
 		;
 	return first;
 }
@@ -106,18 +111,21 @@ static inline struct llist_node *llist_reverse_order(struct llist_node *node)
 
 #define llist_entry(ptr, type, member) container_of(ptr, type, member)
 #define cmwq_llist_is(pos, member) ((uintptr_t)(pos) + offsetof(__typeof__(*(pos)), member) != 0)
-#define cmwq_llist_at(node, pos, member) \
-	((__typeof__(pos))(void *)((uintptr_t)(node) - CMWQ_MEMBER_OFFSET(node, __typeof__(*(pos)), member)))
+#define cmwq_llist_at(node, pos, member)               \
+	((__typeof__(pos))(void *)((uintptr_t)(node) - \
+		CMWQ_MEMBER_OFFSET(node, __typeof__(*(pos)), member)))
 #define llist_for_each(pos, node) for ((pos) = (node); (pos); (pos) = (pos)->next)
-#define llist_for_each_safe(pos, n, node) for ((pos) = (node); (pos) && ((n) = (pos)->next, 1); (pos) = (n))
+#define llist_for_each_safe(pos, n, node) \
+	for ((pos) = (node); (pos) && ((n) = (pos)->next, 1); (pos) = (n))
 #define llist_for_each_entry(pos, node, member)                                    \
 	for ((pos) = cmwq_llist_at((node), pos, member); cmwq_llist_is(pos, member); \
 	     (pos) = cmwq_llist_at((pos)->member.next, pos, member))
-#define llist_for_each_entry_safe(pos, n, node, member)                                                                  \
-	for ((pos) = cmwq_llist_at((node), pos, member);                                                                 \
-	     cmwq_llist_is(pos, member) && ((n) = cmwq_llist_at((pos)->member.next, pos, member), 1); (pos) = (n))
+#define llist_for_each_entry_safe(pos, n, node, member)                                \
+	for ((pos) = cmwq_llist_at((node), pos, member); cmwq_llist_is(pos, member) && \
+		((n) = cmwq_llist_at((pos)->member.next, pos, member), 1);             \
+		(pos) = (n))
 
-/* Of a list that no other thread has. */
+/* The caller has the list for itself. */
 static inline bool __llist_add(struct llist_node *node, struct llist_head *list)
 {
 	node->next = list->first;
@@ -148,7 +156,8 @@ static inline bool llist_del_first_this(struct llist_head *list, struct llist_no
 {
 	struct llist_node *first = node;
 
-	return __atomic_compare_exchange_n(&list->first, &first, node->next, 0, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
+	return __atomic_compare_exchange_n(&list->first, &first, node->next, 0, __ATOMIC_SEQ_CST,
+		__ATOMIC_ACQUIRE);
 }
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: what names locks for a checker that is not here: nothing happens. A program that brings
- * its own defines CMWQ_NO_LOCKDEP.
+ * This header of cmwq has names of the kernel, for programs in user space: what names locks for a
+ * checker that is not here: nothing happens. A program that brings its own defines CMWQ_NO_LOCKDEP.
  */
 #ifndef CMWQ_LINUX_LOCKDEP_H
 #define CMWQ_LINUX_LOCKDEP_H

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: elements that are kept in reserve, so that a caller who may wait gets one in the end. A program that brings its own defines CMWQ_NO_SLAB.
+ * This header of cmwq has names of the kernel, for programs in user space: elements that are kept
+ * in reserve, so that a caller who may wait gets one in the end. A program that brings its own
+ * defines CMWQ_NO_SLAB.
  */
 #ifndef CMWQ_LINUX_MEMPOOL_H
 #define CMWQ_LINUX_MEMPOOL_H
@@ -47,7 +49,8 @@ static inline void mempool_exit(mempool_t *pool)
 }
 
 /* -ENOMEM: the reserve cannot be had. */
-static inline CMWQ_MUST_CHECK int mempool_init(mempool_t *pool, int min_nr, mempool_alloc_t *alloc, mempool_free_t *free_element, void *pool_data)
+static inline CMWQ_MUST_CHECK int mempool_init(mempool_t *pool, int min_nr, mempool_alloc_t *alloc,
+	mempool_free_t *free_element, void *pool_data)
 {
 	void *element;
 
@@ -58,7 +61,8 @@ static inline CMWQ_MUST_CHECK int mempool_init(mempool_t *pool, int min_nr, memp
 	pool->pool_data = pool_data;
 	pool->alloc = alloc;
 	pool->free = free_element;
-	pool->elements = (void **)kcalloc(min_nr > 0 ? (size_t)min_nr : 1, sizeof(void *), GFP_KERNEL);
+	pool->elements = (void **)kcalloc(min_nr > 0 ? (size_t)min_nr : 1, sizeof(void *),
+		GFP_KERNEL);
 	if (!pool->elements)
 		return -ENOMEM;
 	while (pool->curr_nr < min_nr) {
@@ -72,7 +76,8 @@ static inline CMWQ_MUST_CHECK int mempool_init(mempool_t *pool, int min_nr, memp
 	return 0;
 }
 
-static inline CMWQ_MUST_CHECK mempool_t *mempool_create(int min_nr, mempool_alloc_t *alloc, mempool_free_t *free_element, void *pool_data)
+static inline CMWQ_MUST_CHECK mempool_t *mempool_create(int min_nr, mempool_alloc_t *alloc,
+	mempool_free_t *free_element, void *pool_data)
 {
 	mempool_t *pool = (mempool_t *)kzalloc(sizeof(*pool), GFP_KERNEL);
 
@@ -102,7 +107,10 @@ static inline void *cmwq_mempool_reserved(mempool_t *pool)
 	return element;
 }
 
-/* NULL only with GFP_ATOMIC or GFP_NOWAIT: otherwise it waits until an element comes back, and asks for memory again every five seconds. */
+/*
+ * NULL only with GFP_ATOMIC or GFP_NOWAIT: otherwise it waits until an element comes back, and asks
+ * for memory again every five seconds.
+ */
 static inline CMWQ_MUST_CHECK void *mempool_alloc(mempool_t *pool, gfp_t flags)
 {
 	void *element = pool->alloc(flags, pool->pool_data);
@@ -110,7 +118,8 @@ static inline CMWQ_MUST_CHECK void *mempool_alloc(mempool_t *pool, gfp_t flags)
 	if (!element)
 		element = cmwq_mempool_reserved(pool);
 	while (!element && gfpflags_allow_blocking(flags))
-		if (!wait_event_timeout(pool->wait, (element = cmwq_mempool_reserved(pool)) != NULL, 5 * HZ))
+		if (!wait_event_timeout(pool->wait, (element = cmwq_mempool_reserved(pool)) != NULL,
+			    5 * HZ))
 			element = pool->alloc(flags, pool->pool_data);
 	return element;
 }
@@ -153,11 +162,14 @@ static inline void mempool_kfree(void *element, void *pool_data)
 	kfree(element);
 }
 
-#define mempool_init_slab_pool(pool, min_nr, cache) mempool_init((pool), (min_nr), mempool_alloc_slab, mempool_free_slab, (cache))
-#define mempool_create_slab_pool(min_nr, cache) mempool_create((min_nr), mempool_alloc_slab, mempool_free_slab, (cache))
+#define mempool_init_slab_pool(pool, min_nr, cache) \
+	mempool_init((pool), (min_nr), mempool_alloc_slab, mempool_free_slab, (cache))
+#define mempool_create_slab_pool(min_nr, cache) \
+	mempool_create((min_nr), mempool_alloc_slab, mempool_free_slab, (cache))
 #define mempool_init_kmalloc_pool(pool, min_nr, size) \
 	mempool_init((pool), (min_nr), mempool_kmalloc, mempool_kfree, (void *)(uintptr_t)(size))
-#define mempool_create_kmalloc_pool(min_nr, size) mempool_create((min_nr), mempool_kmalloc, mempool_kfree, (void *)(uintptr_t)(size))
+#define mempool_create_kmalloc_pool(min_nr, size) \
+	mempool_create((min_nr), mempool_kmalloc, mempool_kfree, (void *)(uintptr_t)(size))
 
 #endif
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: the smaller, the larger, what lies between. C++ has its own min and max. A program that
- * brings its own defines CMWQ_NO_KERNEL_MACROS.
+ * This header of cmwq has names of the kernel, for programs in user space: the smaller, the larger,
+ * what lies between. C++ has its own min and max. A program that brings its own defines
+ * CMWQ_NO_KERNEL_MACROS.
  */
 #ifndef CMWQ_LINUX_MINMAX_H
 #define CMWQ_LINUX_MINMAX_H
@@ -90,7 +91,8 @@
 	})
 #endif
 #ifndef in_range
-#define in_range(value, first, n) ((unsigned long long)(value) - (unsigned long long)(first) < (unsigned long long)(n))
+#define in_range(value, first, n) \
+	((unsigned long long)(value) - (unsigned long long)(first) < (unsigned long long)(n))
 #endif
 #ifndef MIN
 #define MIN(a, b) ((a) < (b) ? (a) : (b))

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: what code around workqueues includes it for: memory and the size of a page. A program that brings its own defines CMWQ_NO_SLAB.
+ * This header of cmwq has names of the kernel, for programs in user space: what code around
+ * workqueues includes it for: memory and the size of a page. A program that brings its own defines
+ * CMWQ_NO_SLAB.
  */
 #ifndef CMWQ_LINUX_MM_H
 #define CMWQ_LINUX_MM_H

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: a file that was a module. module_init() and module_exit() make int init_module(void) and
- * void cleanup_module(void), which the program calls; what is declared for the kernel's loader means nothing. A program that brings its own defines CMWQ_NO_MODULE.
+ * This header of cmwq has names of the kernel, for programs in user space: a file that was a
+ * module. module_init() and module_exit() make int init_module(void) and void cleanup_module(void),
+ * which the program calls; what is declared for the kernel's loader means nothing. A program that
+ * brings its own defines CMWQ_NO_MODULE.
  */
 #ifndef CMWQ_LINUX_MODULE_H
 #define CMWQ_LINUX_MODULE_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: parameters of a file that was a module: ordinary variables, which cmwq_set_param() sets
- * by name, in any file of the program. A program that brings its own defines CMWQ_NO_MODULE.
+ * This header of cmwq has names of the kernel, for programs in user space: parameters of a file
+ * that was a module: ordinary variables, which cmwq_set_param() sets by name, in any file of the
+ * program. A program that brings its own defines CMWQ_NO_MODULE.
  */
 #ifndef CMWQ_LINUX_MODULEPARAM_H
 #define CMWQ_LINUX_MODULEPARAM_H
@@ -43,14 +44,15 @@ static inline int cmwq_param_signed(const char *text, long long low, long long h
 	return errno || *to < low || *to > high ? -ERANGE : 0;
 }
 
-#define CMWQ_PARAM_SIGNED(type, is, low, high)                                                        \
-	static inline int cmwq_param_##type(const char *text, void *value)                            \
-	{                                                                                             \
-		long long number;                                                                     \
-		int failed = cmwq_param_signed(text, (long long)(low), (long long)(high), &number);  \
-		if (!failed)                                                                          \
-			*(is *)value = (is)number;                                                    \
-		return failed;                                                                        \
+#define CMWQ_PARAM_SIGNED(type, is, low, high)                                            \
+	static inline int cmwq_param_##type(const char *text, void *value)                \
+	{                                                                                 \
+		long long number;                                                         \
+		int failed = cmwq_param_signed(text, (long long)(low), (long long)(high), \
+			&number);                                                         \
+		if (!failed)                                                              \
+			*(is *)value = (is)number;                                        \
+		return failed;                                                            \
 	}
 
 CMWQ_PARAM_SIGNED(byte, unsigned char, 0, 255)
@@ -136,7 +138,8 @@ static inline int cmwq_param_array(const char *text, void *value)
 
 		if (comma)
 			*comma = '\0';
-		failed = n < array->most ? array->set(at, (char *)array->elements + n * array->size) : -EINVAL;
+		failed = n < array->most ? array->set(at, (char *)array->elements + n * array->size)
+					 : -EINVAL;
 		n += !failed;
 		at = comma ? comma + 1 : NULL;
 	}
@@ -187,16 +190,17 @@ static inline int cmwq_param_by_ops(const char *text, void *value)
 	return param->ops->set(text, param);
 }
 
-#define CMWQ_PARAM_OPS(type, format, is)                                                                                \
-	static inline int param_set_##type(const char *text, const struct kernel_param *param)                          \
-	{                                                                                                               \
-		return cmwq_param_##type(text, param->arg);                                                             \
-	}                                                                                                               \
-	static inline int param_get_##type(char *buffer, const struct kernel_param *param)                              \
-	{                                                                                                               \
-		return snprintf(buffer, 4096, format "\n", *(is *)param->arg);                                          \
-	}                                                                                                               \
-	static const struct kernel_param_ops param_ops_##type __attribute__((__unused__)) = {0, param_set_##type, param_get_##type, NULL}
+#define CMWQ_PARAM_OPS(type, format, is)                                                       \
+	static inline int param_set_##type(const char *text, const struct kernel_param *param) \
+	{                                                                                      \
+		return cmwq_param_##type(text, param->arg);                                    \
+	}                                                                                      \
+	static inline int param_get_##type(char *buffer, const struct kernel_param *param)     \
+	{                                                                                      \
+		return snprintf(buffer, 4096, format "\n", *(is *)param->arg);                 \
+	}                                                                                      \
+	static const struct kernel_param_ops param_ops_##type                                  \
+		__attribute__((__unused__)) = {0, param_set_##type, param_get_##type, NULL}
 
 CMWQ_PARAM_OPS(byte, "%hhu", unsigned char);
 CMWQ_PARAM_OPS(short, "%hd", short);
@@ -219,12 +223,15 @@ static inline int cmwq_param_get_bool(char *buffer, const struct kernel_param *p
 
 #define param_set_bool(text, param) cmwq_param_set_bool((text), (param))
 #define param_get_bool(buffer, param) cmwq_param_get_bool((buffer), (param))
-static const struct kernel_param_ops param_ops_bool __attribute__((__unused__)) = {0, cmwq_param_set_bool, cmwq_param_get_bool, NULL};
+static const struct kernel_param_ops param_ops_bool
+	__attribute__((__unused__)) = {0, cmwq_param_set_bool, cmwq_param_get_bool, NULL};
 
 /* All of them lie side by side, in all files of the program. */
-#define CMWQ_PARAM(param, set, value) \
-	static const struct cmwq_param cmwq_param_of_##param __attribute__((__used__, __section__("cmwq_params"), __aligned__(8))) = {#param, set, value}
-#define module_param_named(param, variable, type, perm) CMWQ_PARAM(param, cmwq_param_as_##type, &(variable))
+#define CMWQ_PARAM(param, set, value)                                                 \
+	static const struct cmwq_param cmwq_param_of_##param __attribute__((__used__, \
+		__section__("cmwq_params"), __aligned__(8))) = {#param, set, value}
+#define module_param_named(param, variable, type, perm) \
+	CMWQ_PARAM(param, cmwq_param_as_##type, &(variable))
 #define cmwq_param_as_byte cmwq_param_byte
 #define cmwq_param_as_short cmwq_param_short
 #define cmwq_param_as_ushort cmwq_param_ushort
@@ -237,18 +244,21 @@ static const struct kernel_param_ops param_ops_bool __attribute__((__unused__)) 
 #define cmwq_param_as__Bool cmwq_param_bool
 #define cmwq_param_as_invbool cmwq_param_invbool
 #define cmwq_param_as_charp cmwq_param_charp
-#define module_param_array_named(param, array, type, nump, perm)                                                                \
-	static const struct cmwq_param_array cmwq_param_array_of_##param = {cmwq_param_as_##type, (array), sizeof((array)[0]),  \
-									   sizeof(array) / sizeof((array)[0]), (nump)};      \
+#define module_param_array_named(param, array, type, nump, perm)                                  \
+	static const struct cmwq_param_array cmwq_param_array_of_##param = {cmwq_param_as_##type, \
+		(array), sizeof((array)[0]), sizeof(array) / sizeof((array)[0]), (nump)};         \
 	CMWQ_PARAM(param, cmwq_param_array, (void *)(uintptr_t)&cmwq_param_array_of_##param)
-#define module_param_array(name, type, nump, perm) module_param_array_named(name, name, type, nump, perm)
-#define module_param_string(param, string, len, perm)                                                  \
-	static const struct cmwq_param_string cmwq_param_string_of_##param = {(string), (len)};        \
+#define module_param_array(name, type, nump, perm) \
+	module_param_array_named(name, name, type, nump, perm)
+#define module_param_string(param, string, len, perm)                                           \
+	static const struct cmwq_param_string cmwq_param_string_of_##param = {(string), (len)}; \
 	CMWQ_PARAM(param, cmwq_param_string, (void *)(uintptr_t)&cmwq_param_string_of_##param)
-#define module_param_cb(param, functions, argument, perm)                                                                      \
-	static const struct kernel_param cmwq_kernel_param_of_##param = {#param, (functions), (unsigned short)(perm), (argument)}; \
+#define module_param_cb(param, functions, argument, perm)                                     \
+	static const struct kernel_param cmwq_kernel_param_of_##param = {#param, (functions), \
+		(unsigned short)(perm), (argument)};                                          \
 	CMWQ_PARAM(param, cmwq_param_by_ops, (void *)(uintptr_t)&cmwq_kernel_param_of_##param)
-#define module_param_named_unsafe(param, variable, type, perm) module_param_named(param, variable, type, perm)
+#define module_param_named_unsafe(param, variable, type, perm) \
+	module_param_named(param, variable, type, perm)
 #define module_param_unsafe(name, type, perm) module_param(name, type, perm)
 #define module_param_hw(name, type, kind, perm) module_param(name, type, perm)
 #define core_param(param, variable, type, perm) module_param_named(param, variable, type, perm)
@@ -267,7 +277,9 @@ extern const struct cmwq_param __stop_cmwq_params[] __attribute__((__weak__));
 }
 #endif
 
-/* `assignment`: name=value. -ENOENT: there is no such parameter; -EINVAL, -ERANGE: no such value. */
+/*
+ * `assignment`: name=value. -ENOENT: there is no such parameter; -EINVAL, -ERANGE: no such value.
+ */
 static inline int cmwq_set_param(const char *assignment)
 {
 	const struct cmwq_param *param;
@@ -276,7 +288,8 @@ static inline int cmwq_set_param(const char *assignment)
 	for (param = __start_cmwq_params; param != __stop_cmwq_params; param++) {
 		size_t length = strlen(param->name);
 
-		if (value && (size_t)(value - assignment) == length && !strncmp(assignment, param->name, length))
+		if (value && (size_t)(value - assignment) == length &&
+			!strncmp(assignment, param->name, length))
 			return param->set(value + 1, param->value);
 	}
 	return -ENOENT;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: a POSIX mutex. Nothing interrupts a wait. A program that brings its own defines CMWQ_NO_MUTEX.
+ * This header of cmwq has names of the kernel, for programs in user space: a POSIX mutex. Nothing
+ * interrupts a wait. A program that brings its own defines CMWQ_NO_MUTEX.
  */
 #ifndef CMWQ_LINUX_MUTEX_H
 #define CMWQ_LINUX_MUTEX_H
@@ -68,7 +69,7 @@ static inline void mutex_unlock(struct mutex *lock)
 #define mutex_lock_nest_lock(lock, nest) mutex_lock(lock)
 #define mutex_lock_io(lock) mutex_lock(lock)
 
-/* A hint: its holder may give it back at any time. */
+/* A hint: the holder may release the lock at any time. */
 static inline bool mutex_is_locked(struct mutex *lock)
 {
 	if (!mutex_trylock(lock))
@@ -81,7 +82,7 @@ static inline bool mutex_is_locked(struct mutex *lock)
 #include <linux/cleanup.h>
 
 #ifndef CMWQ_NO_ATOMIC
-/* Decrements; true, with the lock held, if that makes it 0. */
+/* Decrements the counter. Returns true, with the lock held, if the counter is 0 then. */
 static inline bool atomic_dec_and_mutex_lock(atomic_t *v, struct mutex *lock)
 {
 	if (atomic_add_unless(v, -1, 1))

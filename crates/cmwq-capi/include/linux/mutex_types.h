@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Kernel-shaped, for user space; part of cmwq: a part of <linux/mutex.h> in the kernel. */
+/* This header of cmwq is a part of <linux/mutex.h>, as in the kernel. */
 #ifndef CMWQ_LINUX_MUTEX_TYPES_H
 #define CMWQ_LINUX_MUTEX_TYPES_H
 

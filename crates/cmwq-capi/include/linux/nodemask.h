@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: sets of NUMA nodes, and those that the machine has, as the system told when they were first asked
- * for; where it tells nothing, node 0. A program that brings its own defines CMWQ_NO_NODEMASK.
+ * This header of cmwq has names of the kernel, for programs in user space: sets of NUMA nodes, and
+ * those that the machine has, as the system told when they were first asked for; where it tells
+ * nothing, node 0. A program that brings its own defines CMWQ_NO_NODEMASK.
  */
 #ifndef CMWQ_LINUX_NODEMASK_H
 #define CMWQ_LINUX_NODEMASK_H
@@ -27,7 +28,15 @@ typedef struct {
 	unsigned long bits[CMWQ_NODE_WORDS];
 } nodemask_t;
 
-enum node_states { N_POSSIBLE, N_ONLINE, N_NORMAL_MEMORY, N_HIGH_MEMORY = N_NORMAL_MEMORY, N_MEMORY, N_CPU, NR_NODE_STATES };
+enum node_states {
+	N_POSSIBLE,
+	N_ONLINE,
+	N_NORMAL_MEMORY,
+	N_HIGH_MEMORY = N_NORMAL_MEMORY,
+	N_MEMORY,
+	N_CPU,
+	NR_NODE_STATES
+};
 
 /* The node of each CPU; -1: it is not known. */
 struct cmwq_nodes {
@@ -81,7 +90,8 @@ static inline int cmwq_nodes_weight(const nodemask_t *mask)
 #define next_node_in(node, mask) cmwq_next_node_in((node), &(mask))
 #define nodes_weight(mask) cmwq_nodes_weight(&(mask))
 #define nodes_empty(mask) (nodes_weight(mask) == 0)
-#define for_each_node_mask(node, mask) for ((node) = first_node(mask); (node) < MAX_NUMNODES; (node) = next_node((node), (mask)))
+#define for_each_node_mask(node, mask) \
+	for ((node) = first_node(mask); (node) < MAX_NUMNODES; (node) = next_node((node), (mask)))
 
 /* A file of a node, or of all, as a set; false: there is none. */
 static inline bool cmwq_node_file(const char *name, unsigned long *bits, size_t nbits)
@@ -94,19 +104,22 @@ static inline bool cmwq_node_file(const char *name, unsigned long *bits, size_t 
 	file = fopen(path, "r");
 	if (!file)
 		return false;
-	read = fgets(text, sizeof(text), file) != NULL && cmwq_bits_parse_list(text, bits, nbits) == 0;
+	read = fgets(text, sizeof(text), file) != NULL &&
+		cmwq_bits_parse_list(text, bits, nbits) == 0;
 	fclose(file);
 	return read;
 }
 
 static inline void cmwq_ask_nodes(struct cmwq_nodes *nodes)
 {
-	static const char *const files[NR_NODE_STATES] = {"possible", "online", "has_normal_memory", "has_memory", "has_cpu"};
+	static const char *const files[NR_NODE_STATES] = {"possible", "online", "has_normal_memory",
+		"has_memory", "has_cpu"};
 	unsigned long cpus[CMWQ_MAX_CPUS / 64];
 	int state, node, cpu;
 
 	for (state = 0; state < NR_NODE_STATES; state++)
-		if (!cmwq_node_file(files[state], nodes->states[state].bits, MAX_NUMNODES) || nodes_empty(nodes->states[state]))
+		if (!cmwq_node_file(files[state], nodes->states[state].bits, MAX_NUMNODES) ||
+			nodes_empty(nodes->states[state]))
 			node_set(0, nodes->states[state]);
 	for (cpu = 0; cpu < CMWQ_MAX_CPUS; cpu++)
 		nodes->of_cpu[cpu] = -1;

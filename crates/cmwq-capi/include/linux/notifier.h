@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: chains of functions that are told of events, those of higher priority first. Atomic chains are
- * called in a read-side section of RCU, blocking ones with a lock for reading, raw ones without either. A program that brings its own defines
- * CMWQ_NO_NOTIFIER.
+ * This header of cmwq has names of the kernel, for programs in user space: chains of functions that
+ * are told of events, those of higher priority first. Atomic chains are called in a read-side
+ * section of RCU, blocking ones with a lock for reading, raw ones without either. A program that
+ * brings its own defines CMWQ_NO_NOTIFIER.
  */
 #ifndef CMWQ_LINUX_NOTIFIER_H
 #define CMWQ_LINUX_NOTIFIER_H
 
 #include <linux/cmwq_base.h>
-#if defined(CMWQ_NO_NOTIFIER) || defined(CMWQ_NO_RCUPDATE) || defined(CMWQ_NO_RWSEM) || defined(CMWQ_NO_SPINLOCK)
+#if defined(CMWQ_NO_NOTIFIER) || defined(CMWQ_NO_RCUPDATE) || defined(CMWQ_NO_RWSEM) || \
+	defined(CMWQ_NO_SPINLOCK)
 #undef CMWQ_NEXT
 #define CMWQ_NEXT "linux/notifier.h"
 #include <linux/cmwq_next.h>
@@ -63,7 +65,8 @@ static inline int notifier_to_errno(int ret)
 
 /* ---- what the kinds share: one thread at a time changes a chain ---- */
 
-static inline int cmwq_notifier_add(struct notifier_block **at, struct notifier_block *nb, bool unique)
+static inline int cmwq_notifier_add(struct notifier_block **at, struct notifier_block *nb,
+	bool unique)
 {
 	for (; *at && (*at)->priority >= nb->priority; at = &(*at)->next) {
 		if (*at == nb)
@@ -87,14 +90,18 @@ static inline int cmwq_notifier_remove(struct notifier_block **at, struct notifi
 	return -ENOENT;
 }
 
-/* Calls `most` of them at most, and counts those that were called. The answer is that of the last one. */
-static inline int cmwq_notifier_call(struct notifier_block **head, unsigned long action, void *data, int most, int *called)
+/*
+ * Calls at most `most` functions of the chain, and counts those that it has called. Returns the
+ * answer of the last one.
+ */
+static inline int cmwq_notifier_call(struct notifier_block **head, unsigned long action, void *data,
+	int most, int *called)
 {
 	struct notifier_block *nb = rcu_dereference(*head);
 	int ret = NOTIFY_DONE;
 
 	while (nb && *called < most) {
-		/* It may take itself off the chain. */
+		/* The function may take itself off the chain. */
 		struct notifier_block *next = rcu_dereference(nb->next);
 
 		ret = nb->notifier_call(nb, action, data);
@@ -108,10 +115,12 @@ static inline int cmwq_notifier_call(struct notifier_block **head, unsigned long
 
 #define CMWQ_NOTIFIER_ALL 0x7fffffff
 
-/* If one refuses, those before it are told that it does not happen. */
-static inline int cmwq_notifier_call_robust(struct notifier_block **head, unsigned long up, unsigned long down, void *data)
+/* If one function refuses, the functions before it are told that the event does not happen. */
+static inline int cmwq_notifier_call_robust(struct notifier_block **head, unsigned long up,
+	unsigned long down, void *data)
 {
-	int called = 0, undone = 0, ret = cmwq_notifier_call(head, up, data, CMWQ_NOTIFIER_ALL, &called);
+	int called = 0, undone = 0,
+	    ret = cmwq_notifier_call(head, up, data, CMWQ_NOTIFIER_ALL, &called);
 
 	if (ret & NOTIFY_STOP_MASK)
 		cmwq_notifier_call(head, down, data, called - 1, &undone);
@@ -124,7 +133,8 @@ static inline int cmwq_notifier_call_robust(struct notifier_block **head, unsign
 #define ATOMIC_NOTIFIER_HEAD(name) struct atomic_notifier_head name = ATOMIC_NOTIFIER_INIT(name)
 #define ATOMIC_INIT_NOTIFIER_HEAD(name) (spin_lock_init(&(name)->lock), (void)((name)->head = NULL))
 
-static inline int cmwq_atomic_notifier_add(struct atomic_notifier_head *nh, struct notifier_block *nb, bool unique)
+static inline int cmwq_atomic_notifier_add(struct atomic_notifier_head *nh,
+	struct notifier_block *nb, bool unique)
 {
 	int failed;
 
@@ -134,18 +144,21 @@ static inline int cmwq_atomic_notifier_add(struct atomic_notifier_head *nh, stru
 	return failed;
 }
 
-static inline int atomic_notifier_chain_register(struct atomic_notifier_head *nh, struct notifier_block *nb)
+static inline int atomic_notifier_chain_register(struct atomic_notifier_head *nh,
+	struct notifier_block *nb)
 {
 	return cmwq_atomic_notifier_add(nh, nb, false);
 }
 
-static inline int atomic_notifier_chain_register_unique_prio(struct atomic_notifier_head *nh, struct notifier_block *nb)
+static inline int atomic_notifier_chain_register_unique_prio(struct atomic_notifier_head *nh,
+	struct notifier_block *nb)
 {
 	return cmwq_atomic_notifier_add(nh, nb, true);
 }
 
-/* It is not called any more when this returns. */
-static inline int atomic_notifier_chain_unregister(struct atomic_notifier_head *nh, struct notifier_block *nb)
+/* When this returns, no thread calls the function any more. */
+static inline int atomic_notifier_chain_unregister(struct atomic_notifier_head *nh,
+	struct notifier_block *nb)
 {
 	int failed;
 
@@ -156,7 +169,8 @@ static inline int atomic_notifier_chain_unregister(struct atomic_notifier_head *
 	return failed;
 }
 
-static inline int atomic_notifier_call_chain(struct atomic_notifier_head *nh, unsigned long action, void *data)
+static inline int atomic_notifier_call_chain(struct atomic_notifier_head *nh, unsigned long action,
+	void *data)
 {
 	int ret, called = 0;
 
@@ -166,7 +180,8 @@ static inline int atomic_notifier_call_chain(struct atomic_notifier_head *nh, un
 	return ret;
 }
 
-static inline int atomic_notifier_call_chain_robust(struct atomic_notifier_head *nh, unsigned long up, unsigned long down, void *data)
+static inline int atomic_notifier_call_chain_robust(struct atomic_notifier_head *nh,
+	unsigned long up, unsigned long down, void *data)
 {
 	int ret;
 
@@ -185,10 +200,12 @@ static inline bool atomic_notifier_call_chain_is_empty(struct atomic_notifier_he
 /* ---- blocking ---- */
 
 #define BLOCKING_NOTIFIER_INIT(name) {__RWSEM_INITIALIZER((name).rwsem), NULL}
-#define BLOCKING_NOTIFIER_HEAD(name) struct blocking_notifier_head name = BLOCKING_NOTIFIER_INIT(name)
+#define BLOCKING_NOTIFIER_HEAD(name) \
+	struct blocking_notifier_head name = BLOCKING_NOTIFIER_INIT(name)
 #define BLOCKING_INIT_NOTIFIER_HEAD(name) (init_rwsem(&(name)->rwsem), (void)((name)->head = NULL))
 
-static inline int cmwq_blocking_notifier_add(struct blocking_notifier_head *nh, struct notifier_block *nb, bool unique)
+static inline int cmwq_blocking_notifier_add(struct blocking_notifier_head *nh,
+	struct notifier_block *nb, bool unique)
 {
 	int failed;
 
@@ -198,17 +215,20 @@ static inline int cmwq_blocking_notifier_add(struct blocking_notifier_head *nh, 
 	return failed;
 }
 
-static inline int blocking_notifier_chain_register(struct blocking_notifier_head *nh, struct notifier_block *nb)
+static inline int blocking_notifier_chain_register(struct blocking_notifier_head *nh,
+	struct notifier_block *nb)
 {
 	return cmwq_blocking_notifier_add(nh, nb, false);
 }
 
-static inline int blocking_notifier_chain_register_unique_prio(struct blocking_notifier_head *nh, struct notifier_block *nb)
+static inline int blocking_notifier_chain_register_unique_prio(struct blocking_notifier_head *nh,
+	struct notifier_block *nb)
 {
 	return cmwq_blocking_notifier_add(nh, nb, true);
 }
 
-static inline int blocking_notifier_chain_unregister(struct blocking_notifier_head *nh, struct notifier_block *nb)
+static inline int blocking_notifier_chain_unregister(struct blocking_notifier_head *nh,
+	struct notifier_block *nb)
 {
 	int failed;
 
@@ -218,7 +238,8 @@ static inline int blocking_notifier_chain_unregister(struct blocking_notifier_he
 	return failed;
 }
 
-static inline int blocking_notifier_call_chain(struct blocking_notifier_head *nh, unsigned long action, void *data)
+static inline int blocking_notifier_call_chain(struct blocking_notifier_head *nh,
+	unsigned long action, void *data)
 {
 	int ret, called = 0;
 
@@ -228,7 +249,8 @@ static inline int blocking_notifier_call_chain(struct blocking_notifier_head *nh
 	return ret;
 }
 
-static inline int blocking_notifier_call_chain_robust(struct blocking_notifier_head *nh, unsigned long up, unsigned long down, void *data)
+static inline int blocking_notifier_call_chain_robust(struct blocking_notifier_head *nh,
+	unsigned long up, unsigned long down, void *data)
 {
 	int ret;
 
@@ -244,24 +266,28 @@ static inline int blocking_notifier_call_chain_robust(struct blocking_notifier_h
 #define RAW_NOTIFIER_HEAD(name) struct raw_notifier_head name = RAW_NOTIFIER_INIT(name)
 #define RAW_INIT_NOTIFIER_HEAD(name) ((void)((name)->head = NULL))
 
-static inline int raw_notifier_chain_register(struct raw_notifier_head *nh, struct notifier_block *nb)
+static inline int raw_notifier_chain_register(struct raw_notifier_head *nh,
+	struct notifier_block *nb)
 {
 	return cmwq_notifier_add(&nh->head, nb, false);
 }
 
-static inline int raw_notifier_chain_unregister(struct raw_notifier_head *nh, struct notifier_block *nb)
+static inline int raw_notifier_chain_unregister(struct raw_notifier_head *nh,
+	struct notifier_block *nb)
 {
 	return cmwq_notifier_remove(&nh->head, nb);
 }
 
-static inline int raw_notifier_call_chain(struct raw_notifier_head *nh, unsigned long action, void *data)
+static inline int raw_notifier_call_chain(struct raw_notifier_head *nh, unsigned long action,
+	void *data)
 {
 	int called = 0;
 
 	return cmwq_notifier_call(&nh->head, action, data, CMWQ_NOTIFIER_ALL, &called);
 }
 
-static inline int raw_notifier_call_chain_robust(struct raw_notifier_head *nh, unsigned long up, unsigned long down, void *data)
+static inline int raw_notifier_call_chain_robust(struct raw_notifier_head *nh, unsigned long up,
+	unsigned long down, void *data)
 {
 	return cmwq_notifier_call_robust(&nh->head, up, down, data);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: numbers of NUMA nodes. A program that brings its own defines CMWQ_NO_NODEMASK.
+ * This header of cmwq has names of the kernel, for programs in user space: numbers of NUMA nodes. A
+ * program that brings its own defines CMWQ_NO_NODEMASK.
  */
 #ifndef CMWQ_LINUX_NUMA_H
 #define CMWQ_LINUX_NUMA_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: sums and products that may not fit: true, and whatever came of it; sizes stop at the largest. A
- * program that brings its own defines CMWQ_NO_KERNEL_MACROS.
+ * This header of cmwq has names of the kernel, for programs in user space: sums and products that
+ * may not fit: true, and whatever came of it; sizes stop at the largest. A program that brings its
+ * own defines CMWQ_NO_KERNEL_MACROS.
  */
 #ifndef CMWQ_LINUX_OVERFLOW_H
 #define CMWQ_LINUX_OVERFLOW_H
@@ -47,7 +48,8 @@ static inline size_t size_sub(size_t a, size_t b)
 /* Of a structure with `n` elements in its last member. */
 #define flex_array_size(ptr, member, n) size_mul(sizeof(*(ptr)->member), (n))
 #define struct_size(ptr, member, n) size_add(sizeof(*(ptr)), flex_array_size(ptr, member, n))
-#define struct_size_t(type, member, n) size_add(sizeof(type), size_mul(sizeof(*((type *)0)->member), (n)))
+#define struct_size_t(type, member, n) \
+	size_add(sizeof(type), size_mul(sizeof(*((type *)0)->member), (n)))
 
 #endif
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: a count of references that can be killed: new ones are refused then, and the last one that goes calls the release function. One
- * counter, whatever its mode. A program that brings its own defines CMWQ_NO_PERCPU.
+ * This header of cmwq has names of the kernel, for programs in user space: a count of references
+ * that can be killed: new ones are refused then, and the last one that goes calls the release
+ * function. One counter, whatever its mode. A program that brings its own defines CMWQ_NO_PERCPU.
  */
 #ifndef CMWQ_LINUX_PERCPU_REFCOUNT_H
 #define CMWQ_LINUX_PERCPU_REFCOUNT_H
@@ -26,7 +27,10 @@ typedef void(percpu_ref_func_t)(struct percpu_ref *ref);
 #define PERCPU_REF_INIT_DEAD 2u
 #define PERCPU_REF_ALLOW_REINIT 4u
 
-/* `count`: twice the references, and 1 if it is dead. Alive, one of them is the reference that percpu_ref_kill() drops. */
+/*
+ * `count`: twice the references, and 1 if it is dead. Alive, one of them is the reference that
+ * percpu_ref_kill() drops.
+ */
 struct percpu_ref {
 	unsigned long count;
 	percpu_ref_func_t *release;
@@ -35,7 +39,8 @@ struct percpu_ref {
 #define CMWQ_REF_DEAD 1ul
 #define CMWQ_REF_ONE 2ul
 
-static inline CMWQ_MUST_CHECK int percpu_ref_init(struct percpu_ref *ref, percpu_ref_func_t *release, unsigned int flags, gfp_t gfp)
+static inline CMWQ_MUST_CHECK int percpu_ref_init(struct percpu_ref *ref,
+	percpu_ref_func_t *release, unsigned int flags, gfp_t gfp)
 {
 	(void)gfp;
 	ref->count = flags & PERCPU_REF_INIT_DEAD ? CMWQ_REF_DEAD : CMWQ_REF_ONE;
@@ -64,14 +69,16 @@ static inline void percpu_ref_put_many(struct percpu_ref *ref, unsigned long n)
 }
 
 /* false: there is none left, or one of the bits in `refused` is set. */
-static inline CMWQ_MUST_CHECK bool cmwq_ref_tryget(struct percpu_ref *ref, unsigned long n, unsigned long refused)
+static inline CMWQ_MUST_CHECK bool cmwq_ref_tryget(struct percpu_ref *ref, unsigned long n,
+	unsigned long refused)
 {
 	unsigned long count = __atomic_load_n(&ref->count, __ATOMIC_RELAXED);
 
 	do {
 		if (count < CMWQ_REF_ONE || count & refused)
 			return false;
-	} while (!__atomic_compare_exchange_n(&ref->count, &count, count + n * CMWQ_REF_ONE, 1, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
+	} while (!__atomic_compare_exchange_n(&ref->count, &count, count + n * CMWQ_REF_ONE, 1,
+		__ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
 	return true;
 }
 
@@ -97,7 +104,8 @@ static inline void percpu_ref_kill_and_confirm(struct percpu_ref *ref, percpu_re
 static inline void percpu_ref_resurrect(struct percpu_ref *ref)
 {
 	percpu_ref_get(ref);
-	WARN_ON(!(__atomic_fetch_and(&ref->count, ~CMWQ_REF_DEAD, __ATOMIC_ACQ_REL) & CMWQ_REF_DEAD));
+	WARN_ON(!(
+		__atomic_fetch_and(&ref->count, ~CMWQ_REF_DEAD, __ATOMIC_ACQ_REL) & CMWQ_REF_DEAD));
 }
 
 static inline bool percpu_ref_is_zero(struct percpu_ref *ref)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: memory with a copy for each CPU. A thread may move to
- * another CPU at any time: what this_cpu_add() and its like change is a copy, each change is atomic. A program that brings its own defines
- * CMWQ_NO_PERCPU.
+ * This header of cmwq has names of the kernel, for programs in user space: memory with a copy for
+ * each CPU. A thread may move to another CPU at any time: what this_cpu_add() and its like change
+ * is a copy, each change is atomic. A program that brings its own defines CMWQ_NO_PERCPU.
  */
 #ifndef CMWQ_LINUX_PERCPU_H
 #define CMWQ_LINUX_PERCPU_H
@@ -47,7 +47,8 @@ static inline CMWQ_MUST_CHECK void __percpu *__alloc_percpu(size_t size, size_t 
 
 	if (!size || size > CMWQ_PERCPU_STRIDE || align > 4096)
 		return NULL;
-	copies = mmap(NULL, cmwq_percpu_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | CMWQ_MAP_ANONYMOUS, -1, 0);
+	copies = mmap(NULL, cmwq_percpu_size(), PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | CMWQ_MAP_ANONYMOUS, -1, 0);
 	return copies == MAP_FAILED ? NULL : copies;
 }
 
@@ -62,12 +63,14 @@ static inline void free_percpu(void __percpu *copies)
 #define __alloc_percpu_gfp(size, align, flags) __alloc_percpu((size), (align))
 
 /*
- * What DEFINE_PER_CPU() defines lies in a section of its own, which is the pattern: each program and shared object has one, and copies of it for
- * all CPUs from the first use on. (The linker gives the ends of a section names, if there is one.)
+ * What DEFINE_PER_CPU() defines lies in a section of its own, which is the pattern: each program
+ * and shared object has one, and copies of it for all CPUs from the first use on. (The linker gives
+ * the ends of a section names, if there is one.)
  */
 #define DEFINE_PER_CPU(type, name) __attribute__((__section__("cmwq_percpu"))) __typeof__(type) name
 #define DECLARE_PER_CPU(type, name) extern __typeof__(type) name
-#define DEFINE_PER_CPU_ALIGNED(type, name) __attribute__((__aligned__(64))) DEFINE_PER_CPU(type, name)
+#define DEFINE_PER_CPU_ALIGNED(type, name) \
+	__attribute__((__aligned__(64))) DEFINE_PER_CPU(type, name)
 #define DEFINE_PER_CPU_SHARED_ALIGNED(type, name) DEFINE_PER_CPU_ALIGNED(type, name)
 #define DEFINE_PER_CPU_READ_MOSTLY(type, name) DEFINE_PER_CPU(type, name)
 
@@ -86,12 +89,13 @@ static inline char *cmwq_percpu_make(void)
 	size_t at, size = (size_t)(__stop_cmwq_percpu - __start_cmwq_percpu);
 	char *copies = (char *)__alloc_percpu(size, 1), *first = NULL;
 
-	/* There is nobody whom it could be told. */
+	/* No caller could be told. */
 	if (!copies)
 		abort();
 	for (at = 0; at < cmwq_percpu_size(); at += CMWQ_PERCPU_STRIDE)
 		memcpy(copies + at, __start_cmwq_percpu, size);
-	if (__atomic_compare_exchange_n(&cmwq_percpu_copies, &first, copies, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+	if (__atomic_compare_exchange_n(&cmwq_percpu_copies, &first, copies, 0, __ATOMIC_ACQ_REL,
+		    __ATOMIC_ACQUIRE))
 		return copies;
 	free_percpu(copies);
 	return first;
@@ -109,7 +113,8 @@ static inline char *cmwq_percpu_first(const volatile void *ptr)
 	return (copies ? copies : cmwq_percpu_make()) + offset;
 }
 
-#define per_cpu_ptr(ptr, cpu) ((__typeof__(ptr))(void *)(cmwq_percpu_first(ptr) + (size_t)(cpu) * CMWQ_PERCPU_STRIDE))
+#define per_cpu_ptr(ptr, cpu) \
+	((__typeof__(ptr))(void *)(cmwq_percpu_first(ptr) + (size_t)(cpu) * CMWQ_PERCPU_STRIDE))
 #define per_cpu(name, cpu) (*per_cpu_ptr(&(name), (cpu)))
 #define get_cpu_var(name) (*this_cpu_ptr(&(name)))
 #define put_cpu_var(name) ((void)&(name))
@@ -120,15 +125,20 @@ static inline char *cmwq_percpu_first(const volatile void *ptr)
 
 /* Of a member of such memory, or of all of it: this_cpu_inc(counters->hits). */
 #define this_cpu_read(x) __atomic_load_n(this_cpu_ptr(&(x)), __ATOMIC_RELAXED)
-#define this_cpu_write(x, value) __atomic_store_n(this_cpu_ptr(&(x)), CMWQ_AS_ASSIGNED(x, value), __ATOMIC_RELAXED)
-#define this_cpu_add(x, value) ((void)__atomic_fetch_add(this_cpu_ptr(&(x)), (value), __ATOMIC_RELAXED))
-#define this_cpu_sub(x, value) ((void)__atomic_fetch_sub(this_cpu_ptr(&(x)), (value), __ATOMIC_RELAXED))
-#define this_cpu_add_return(x, value) __atomic_add_fetch(this_cpu_ptr(&(x)), (value), __ATOMIC_RELAXED)
+#define this_cpu_write(x, value) \
+	__atomic_store_n(this_cpu_ptr(&(x)), CMWQ_AS_ASSIGNED(x, value), __ATOMIC_RELAXED)
+#define this_cpu_add(x, value) \
+	((void)__atomic_fetch_add(this_cpu_ptr(&(x)), (value), __ATOMIC_RELAXED))
+#define this_cpu_sub(x, value) \
+	((void)__atomic_fetch_sub(this_cpu_ptr(&(x)), (value), __ATOMIC_RELAXED))
+#define this_cpu_add_return(x, value) \
+	__atomic_add_fetch(this_cpu_ptr(&(x)), (value), __ATOMIC_RELAXED)
 #define this_cpu_inc(x) this_cpu_add(x, 1)
 #define this_cpu_dec(x) this_cpu_sub(x, 1)
 #define this_cpu_inc_return(x) this_cpu_add_return(x, 1)
 #define this_cpu_dec_return(x) __atomic_sub_fetch(this_cpu_ptr(&(x)), 1, __ATOMIC_RELAXED)
-#define this_cpu_xchg(x, value) __atomic_exchange_n(this_cpu_ptr(&(x)), CMWQ_AS_ASSIGNED(x, value), __ATOMIC_RELAXED)
+#define this_cpu_xchg(x, value) \
+	__atomic_exchange_n(this_cpu_ptr(&(x)), CMWQ_AS_ASSIGNED(x, value), __ATOMIC_RELAXED)
 #define raw_cpu_read(x) this_cpu_read(x)
 #define raw_cpu_write(x, value) this_cpu_write(x, value)
 #define raw_cpu_add(x, value) this_cpu_add(x, value)
@@ -140,11 +150,12 @@ static inline char *cmwq_percpu_first(const volatile void *ptr)
 #define __this_cpu_sub(x, value) this_cpu_sub(x, value)
 #define __this_cpu_inc(x) this_cpu_inc(x)
 #define __this_cpu_dec(x) this_cpu_dec(x)
-#define this_cpu_cmpxchg(x, from, to)                                                                                     \
-	__extension__({                                                                                                    \
-		__typeof__(x) cmwq_was = (from);                                                                           \
-		__atomic_compare_exchange_n(this_cpu_ptr(&(x)), &cmwq_was, (to), 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED); \
-		cmwq_was;                                                                                                  \
+#define this_cpu_cmpxchg(x, from, to)                                               \
+	__extension__({                                                             \
+		__typeof__(x) cmwq_was = (from);                                    \
+		__atomic_compare_exchange_n(this_cpu_ptr(&(x)), &cmwq_was, (to), 0, \
+			__ATOMIC_SEQ_CST, __ATOMIC_RELAXED);                        \
+		cmwq_was;                                                           \
 	})
 
 #endif

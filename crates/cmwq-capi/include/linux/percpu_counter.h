@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: sums that many threads add to: one atomic number, so that a read is the sum. A program that brings its own defines CMWQ_NO_PERCPU.
+ * This header of cmwq has names of the kernel, for programs in user space: sums that many threads
+ * add to: one atomic number, so that a read is the sum. A program that brings its own defines
+ * CMWQ_NO_PERCPU.
  */
 #ifndef CMWQ_LINUX_PERCPU_COUNTER_H
 #define CMWQ_LINUX_PERCPU_COUNTER_H
@@ -21,7 +23,8 @@ struct percpu_counter {
 	int64_t count;
 };
 
-static inline CMWQ_MUST_CHECK int percpu_counter_init(struct percpu_counter *counter, int64_t amount, gfp_t gfp)
+static inline CMWQ_MUST_CHECK int percpu_counter_init(struct percpu_counter *counter,
+	int64_t amount, gfp_t gfp)
 {
 	(void)gfp;
 	__atomic_store_n(&counter->count, amount, __ATOMIC_RELAXED);

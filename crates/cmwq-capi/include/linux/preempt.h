@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: there is nothing that keeps a thread on its CPU: these do nothing. A program that brings
- * its own defines CMWQ_NO_PREEMPT.
+ * This header of cmwq has names of the kernel, for programs in user space: there is nothing that
+ * keeps a thread on its CPU: these do nothing. A program that brings its own defines
+ * CMWQ_NO_PREEMPT.
  */
 #ifndef CMWQ_LINUX_PREEMPT_H
 #define CMWQ_LINUX_PREEMPT_H

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: messages go to standard error; levels are not shown, debug messages not said. A program that brings its own defines CMWQ_NO_PRINTK.
+ * This header of cmwq has names of the kernel, for programs in user space: messages go to standard
+ * error; levels are not shown, debug messages not said. A program that brings its own defines
+ * CMWQ_NO_PRINTK.
  */
 #ifndef CMWQ_LINUX_PRINTK_H
 #define CMWQ_LINUX_PRINTK_H
@@ -73,11 +75,12 @@
 #define pr_info_once(...) printk_once(CMWQ_PR(__VA_ARGS__))
 #define pr_devel(...) pr_debug(__VA_ARGS__)
 
-#define printk_ratelimited(...)                                     \
-	do {                                                        \
-		static DEFINE_RATELIMIT_STATE(cmwq_limit, DEFAULT_RATELIMIT_INTERVAL, DEFAULT_RATELIMIT_BURST); \
-		if (__ratelimit(&cmwq_limit))                       \
-			printk(__VA_ARGS__);                        \
+#define printk_ratelimited(...)                                                       \
+	do {                                                                          \
+		static DEFINE_RATELIMIT_STATE(cmwq_limit, DEFAULT_RATELIMIT_INTERVAL, \
+			DEFAULT_RATELIMIT_BURST);                                     \
+		if (__ratelimit(&cmwq_limit))                                         \
+			printk(__VA_ARGS__);                                          \
 	} while (0)
 #define pr_err_ratelimited(...) printk_ratelimited(CMWQ_PR(__VA_ARGS__))
 #define pr_warn_ratelimited(...) printk_ratelimited(CMWQ_PR(__VA_ARGS__))

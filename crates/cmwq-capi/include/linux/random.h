@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: random numbers, from the system. A program that brings its own defines CMWQ_NO_KERNEL_MACROS.
+ * This header of cmwq has names of the kernel, for programs in user space: random numbers, from the
+ * system. A program that brings its own defines CMWQ_NO_KERNEL_MACROS.
  */
 #ifndef CMWQ_LINUX_RANDOM_H
 #define CMWQ_LINUX_RANDOM_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: things that are done `burst` times in an interval, and no more. A program that brings its own defines CMWQ_NO_PRINTK.
+ * This header of cmwq has names of the kernel, for programs in user space: things that are done
+ * `burst` times in an interval, and no more. A program that brings its own defines CMWQ_NO_PRINTK.
  */
 #ifndef CMWQ_LINUX_RATELIMIT_H
 #define CMWQ_LINUX_RATELIMIT_H
@@ -28,7 +29,8 @@ struct ratelimit_state {
 };
 
 #define RATELIMIT_STATE_INIT(name, interval, burst) {(interval), (burst), 0, 0, 0}
-#define DEFINE_RATELIMIT_STATE(name, interval, burst) struct ratelimit_state name = RATELIMIT_STATE_INIT(name, interval, burst)
+#define DEFINE_RATELIMIT_STATE(name, interval, burst) \
+	struct ratelimit_state name = RATELIMIT_STATE_INIT(name, interval, burst)
 
 static inline void ratelimit_state_init(struct ratelimit_state *limit, int interval, int burst)
 {
@@ -38,7 +40,8 @@ static inline void ratelimit_state_init(struct ratelimit_state *limit, int inter
 	limit->done = limit->missed = 0;
 }
 
-#define ratelimit_default_init(limit) ratelimit_state_init((limit), DEFAULT_RATELIMIT_INTERVAL, DEFAULT_RATELIMIT_BURST)
+#define ratelimit_default_init(limit) \
+	ratelimit_state_init((limit), DEFAULT_RATELIMIT_INTERVAL, DEFAULT_RATELIMIT_BURST)
 #define ratelimit_set_flags(limit, flags) ((void)(limit))
 
 /* 1: it may be done. Of threads that ask as an interval begins, one or two more may. */
@@ -59,13 +62,14 @@ static inline int __ratelimit(struct ratelimit_state *limit)
 	return 0;
 }
 
-#define WARN_RATELIMIT(condition, ...)                                                                          \
-	__extension__({                                                                                         \
-		static DEFINE_RATELIMIT_STATE(cmwq_limit, DEFAULT_RATELIMIT_INTERVAL, DEFAULT_RATELIMIT_BURST); \
-		int cmwq_is_so = !!(condition);                                                                 \
-		if (cmwq_is_so && __ratelimit(&cmwq_limit))                                                     \
-			(void)WARN(1, __VA_ARGS__);                                                             \
-		cmwq_is_so;                                                                                     \
+#define WARN_RATELIMIT(condition, ...)                                                \
+	__extension__({                                                               \
+		static DEFINE_RATELIMIT_STATE(cmwq_limit, DEFAULT_RATELIMIT_INTERVAL, \
+			DEFAULT_RATELIMIT_BURST);                                     \
+		int cmwq_is_so = !!(condition);                                       \
+		if (cmwq_is_so && __ratelimit(&cmwq_limit))                           \
+			(void)WARN(1, __VA_ARGS__);                                   \
+		cmwq_is_so;                                                           \
 	})
 
 #endif

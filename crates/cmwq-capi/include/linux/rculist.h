@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: lists that are read in RCU sections while one thread at a time changes them. A program that brings its own defines
+ * This header of cmwq has names of the kernel, for programs in user space: lists that are read in
+ * RCU sections while one thread at a time changes them. A program that brings its own defines
  * CMWQ_NO_RCUPDATE or CMWQ_NO_LIST.
  */
 #ifndef CMWQ_LINUX_RCULIST_H
@@ -16,7 +17,8 @@
 #include <linux/list.h>
 #include <linux/rcupdate.h>
 
-static inline void cmwq_list_link_rcu(struct list_head *entry, struct list_head *before, struct list_head *after)
+static inline void cmwq_list_link_rcu(struct list_head *entry, struct list_head *before,
+	struct list_head *after)
 {
 	entry->next = after;
 	entry->prev = before;
@@ -68,12 +70,14 @@ static inline void list_replace_rcu(struct list_head *old, struct list_head *ent
 	})
 /* What may follow the member is a condition for the checker that is not here. */
 #define list_for_each_entry_rcu(at, head, ...) CMWQ_EACH_RCU(at, head, __VA_ARGS__, 0)
-#define CMWQ_EACH_RCU(at, head, member, ...)                                                  \
-	for ((at) = list_entry_rcu((head)->next, __typeof__(*(at)), member); &(at)->member != (head); \
-	     (at) = list_entry_rcu((at)->member.next, __typeof__(*(at)), member))
-#define list_for_each_entry_continue_rcu(at, head, member)                                                                 \
-	for ((at) = list_entry_rcu((at)->member.next, __typeof__(*(at)), member); &(at)->member != (head);               \
-	     (at) = list_entry_rcu((at)->member.next, __typeof__(*(at)), member))
+#define CMWQ_EACH_RCU(at, head, member, ...)                                 \
+	for ((at) = list_entry_rcu((head)->next, __typeof__(*(at)), member); \
+		&(at)->member != (head);                                     \
+		(at) = list_entry_rcu((at)->member.next, __typeof__(*(at)), member))
+#define list_for_each_entry_continue_rcu(at, head, member)                        \
+	for ((at) = list_entry_rcu((at)->member.next, __typeof__(*(at)), member); \
+		&(at)->member != (head);                                          \
+		(at) = list_entry_rcu((at)->member.next, __typeof__(*(at)), member))
 
 static inline void hlist_add_head_rcu(struct hlist_node *node, struct hlist_head *head)
 {
@@ -103,9 +107,10 @@ static inline void hlist_del_init_rcu(struct hlist_node *node)
 #define hlist_first_rcu(head) (*(struct hlist_node **)(&(head)->first))
 #define hlist_next_rcu(node) (*(struct hlist_node **)(&(node)->next))
 #define hlist_for_each_entry_rcu(at, head, ...) CMWQ_HLIST_EACH_RCU(at, head, __VA_ARGS__, 0)
-#define CMWQ_HLIST_EACH_RCU(at, head, member, ...)                                                                       \
-	for ((at) = hlist_entry_safe(rcu_dereference((head)->first), __typeof__(*(at)), member); at;                       \
-	     (at) = hlist_entry_safe(rcu_dereference((at)->member.next), __typeof__(*(at)), member))
+#define CMWQ_HLIST_EACH_RCU(at, head, member, ...)                                                 \
+	for ((at) = hlist_entry_safe(rcu_dereference((head)->first), __typeof__(*(at)), member);   \
+		at; (at) = hlist_entry_safe(rcu_dereference((at)->member.next), __typeof__(*(at)), \
+			    member))
 
 static inline void hlist_add_tail_rcu(struct hlist_node *node, struct hlist_head *head)
 {
@@ -134,11 +139,16 @@ static inline void hlist_replace_rcu(struct hlist_node *old, struct hlist_node *
 		cmwq_next != (head) ? list_entry(cmwq_next, type, member) : (type *)NULL;    \
 	})
 #define list_for_each_entry_from_rcu(at, head, member) \
-	for (; &(at)->member != (head); (at) = list_entry_rcu((at)->member.next, __typeof__(*(at)), member))
+	for (; &(at)->member != (head);                \
+		(at) = list_entry_rcu((at)->member.next, __typeof__(*(at)), member))
 #define list_entry_lockless(ptr, type, member) list_entry_rcu(ptr, type, member)
 
-/* All of `list` becomes visible at once, at the beginning of `head`. `sync` waits for the readers of `list`, which is empty then. */
-static inline void list_splice_init_rcu(struct list_head *list, struct list_head *head, void (*sync)(void))
+/*
+ * All of `list` becomes visible at once, at the beginning of `head`. `sync` waits for the readers
+ * of `list`, which is empty then.
+ */
+static inline void list_splice_init_rcu(struct list_head *list, struct list_head *head,
+	void (*sync)(void))
 {
 	struct list_head *first = list->next, *last = list->prev;
 
@@ -171,19 +181,26 @@ static inline void hlist_add_before_rcu(struct hlist_node *node, struct hlist_no
 
 #define list_for_each_entry_lockless(at, head, member) list_for_each_entry_rcu(at, head, member)
 
-#define list_for_each_rcu(at, head) for ((at) = rcu_dereference((head)->next); (at) != (head); (at) = rcu_dereference((at)->next))
+#define list_for_each_rcu(at, head)                                \
+	for ((at) = rcu_dereference((head)->next); (at) != (head); \
+		(at) = rcu_dereference((at)->next))
 #define list_tail_rcu(head) (*(struct list_head **)(&(head)->prev))
 #define hlist_pprev_rcu(node) (*(struct hlist_node **)((node)->pprev))
 #define hlist_for_each_entry_rcu_bh(at, head, member) hlist_for_each_entry_rcu(at, head, member)
-#define hlist_for_each_entry_rcu_notrace(at, head, member) hlist_for_each_entry_rcu(at, head, member)
-#define hlist_for_each_entry_from_rcu(at, member) \
-	for (; at; (at) = hlist_entry_safe(rcu_dereference((at)->member.next), __typeof__(*(at)), member))
-#define hlist_for_each_entry_continue_rcu(at, member)                                                          \
-	for ((at) = hlist_entry_safe(rcu_dereference((at)->member.next), __typeof__(*(at)), member); at;       \
-	     (at) = hlist_entry_safe(rcu_dereference((at)->member.next), __typeof__(*(at)), member))
+#define hlist_for_each_entry_rcu_notrace(at, head, member) \
+	hlist_for_each_entry_rcu(at, head, member)
+#define hlist_for_each_entry_from_rcu(at, member)                                                 \
+	for (; at; (at) = hlist_entry_safe(rcu_dereference((at)->member.next), __typeof__(*(at)), \
+			   member))
+#define hlist_for_each_entry_continue_rcu(at, member)                                              \
+	for ((at) = hlist_entry_safe(rcu_dereference((at)->member.next), __typeof__(*(at)),        \
+		     member);                                                                      \
+		at; (at) = hlist_entry_safe(rcu_dereference((at)->member.next), __typeof__(*(at)), \
+			    member))
 
 /* At the end of `head`; otherwise as list_splice_init_rcu(). */
-static inline void list_splice_tail_init_rcu(struct list_head *list, struct list_head *head, void (*sync)(void))
+static inline void list_splice_tail_init_rcu(struct list_head *list, struct list_head *head,
+	void (*sync)(void))
 {
 	struct list_head *first = list->next, *last = list->prev, *before = head->prev;
 

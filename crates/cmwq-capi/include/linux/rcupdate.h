@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: read-copy-update of the library: sections nest and may sleep; callbacks run on a worker.
- * A program that brings its own defines CMWQ_NO_RCUPDATE.
+ * This header of cmwq has names of the kernel, for programs in user space: read-copy-update of the
+ * library: sections nest and may sleep; callbacks run on a worker. A program that brings its own
+ * defines CMWQ_NO_RCUPDATE.
  */
 #ifndef CMWQ_LINUX_RCUPDATE_H
 #define CMWQ_LINUX_RCUPDATE_H
@@ -59,21 +60,27 @@ static inline void synchronize_rcu(void)
 	cmwq_synchronize_rcu();
 }
 
-/* Frees the memory that has the head, after a grace period: the library knows an offset from a function. */
+/*
+ * The library frees the memory that contains the head, after a grace period: it tells an offset
+ * from a function.
+ */
 static inline void cmwq_kfree_rcu(struct rcu_head *head, size_t offset)
 {
-	cmwq_call_rcu((struct cmwq_rcu_head *)(void *)head, (void (*)(struct cmwq_rcu_head *))offset);
+	cmwq_call_rcu((struct cmwq_rcu_head *)(void *)head,
+		(void (*)(struct cmwq_rcu_head *))offset);
 }
 
-#define kfree_rcu(ptr, member) \
-	cmwq_kfree_rcu(CMWQ_AS_ASSIGNED((struct rcu_head *)NULL, &(ptr)->member), offsetof(__typeof__(*(ptr)), member))
+#define kfree_rcu(ptr, member)                                                    \
+	cmwq_kfree_rcu(CMWQ_AS_ASSIGNED((struct rcu_head *)NULL, &(ptr)->member), \
+		offsetof(__typeof__(*(ptr)), member))
 #define kvfree_rcu(ptr, member) kfree_rcu(ptr, member)
 #define synchronize_rcu_expedited() synchronize_rcu()
 #define synchronize_net() synchronize_rcu()
 
 static inline void call_rcu(struct rcu_head *head, rcu_callback_t func)
 {
-	cmwq_call_rcu((struct cmwq_rcu_head *)(void *)head, (void (*)(struct cmwq_rcu_head *))(void (*)(void))func);
+	cmwq_call_rcu((struct cmwq_rcu_head *)(void *)head,
+		(void (*)(struct cmwq_rcu_head *))(void (*)(void))func);
 }
 
 #define call_rcu_hurry(head, func) call_rcu((head), (func))
@@ -83,17 +90,23 @@ static inline void rcu_barrier(void)
 	cmwq_rcu_barrier();
 }
 
-#define rcu_assign_pointer(ptr, value) __atomic_store_n(&(ptr), CMWQ_AS_ASSIGNED(ptr, value), __ATOMIC_RELEASE)
-#define RCU_INIT_POINTER(ptr, value) __atomic_store_n(&(ptr), CMWQ_AS_ASSIGNED(ptr, value), __ATOMIC_RELAXED)
+#define rcu_assign_pointer(ptr, value) \
+	__atomic_store_n(&(ptr), CMWQ_AS_ASSIGNED(ptr, value), __ATOMIC_RELEASE)
+#define RCU_INIT_POINTER(ptr, value) \
+	__atomic_store_n(&(ptr), CMWQ_AS_ASSIGNED(ptr, value), __ATOMIC_RELAXED)
 #define rcu_dereference(ptr) __atomic_load_n(&(ptr), __ATOMIC_ACQUIRE)
 #define rcu_dereference_check(ptr, condition) rcu_dereference(ptr)
 #define rcu_dereference_bh(ptr) rcu_dereference(ptr)
 #define rcu_dereference_raw(ptr) rcu_dereference(ptr)
 #define rcu_dereference_protected(ptr, condition) __atomic_load_n(&(ptr), __ATOMIC_RELAXED)
 #define rcu_access_pointer(ptr) __atomic_load_n(&(ptr), __ATOMIC_RELAXED)
-#define rcu_replace_pointer(ptr, value, condition) __atomic_exchange_n(&(ptr), CMWQ_AS_ASSIGNED(ptr, value), __ATOMIC_ACQ_REL)
+#define rcu_replace_pointer(ptr, value, condition) \
+	__atomic_exchange_n(&(ptr), CMWQ_AS_ASSIGNED(ptr, value), __ATOMIC_ACQ_REL)
 
-/* The memory is freed after a grace period; without a head, the caller waits for one. */
+/*
+ * The library frees the memory after a grace period; without a head the caller waits for that
+ * period.
+ */
 #define kfree_rcu_mightsleep(ptr)        \
 	do {                             \
 		synchronize_rcu();       \
@@ -128,7 +141,7 @@ static inline void rcu_barrier(void)
 #define rcu_is_watching() true
 #define kvfree_rcu_barrier() rcu_barrier()
 
-/* Whether call_rcu() was given the head, with this function, since rcu_head_init(). */
+/* Whether a caller has passed the head with this function to call_rcu() since rcu_head_init(). */
 static inline bool rcu_head_after_call_rcu(struct rcu_head *head, rcu_callback_t func)
 {
 	return __atomic_load_n(&head->func, __ATOMIC_RELAXED) == func;

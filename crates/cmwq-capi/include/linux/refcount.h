@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: reference counts that stick to a value far away, with a warning, instead of overflowing
- * or coming back from 0. A program that brings its own defines CMWQ_NO_REFCOUNT.
+ * This header of cmwq has names of the kernel, for programs in user space: reference counts that
+ * stick to a value far away, with a warning, instead of overflowing or coming back from 0. A
+ * program that brings its own defines CMWQ_NO_REFCOUNT.
  */
 #ifndef CMWQ_LINUX_REFCOUNT_H
 #define CMWQ_LINUX_REFCOUNT_H
@@ -52,7 +53,8 @@ static inline CMWQ_MUST_CHECK bool refcount_add_not_zero(int by, refcount_t *r)
 	do {
 		if (was == 0)
 			return false;
-	} while (!atomic_try_cmpxchg_relaxed(&r->refs, &was, (int)((unsigned int)was + (unsigned int)by)));
+	} while (!atomic_try_cmpxchg_relaxed(&r->refs, &was,
+		(int)((unsigned int)was + (unsigned int)by)));
 	if (was < 0 || was > INT_MAX - by)
 		cmwq_refcount_saturate(r);
 	return true;
@@ -80,7 +82,10 @@ static inline void refcount_inc(refcount_t *r)
 
 static inline CMWQ_MUST_CHECK bool refcount_sub_and_test(int by, refcount_t *r)
 {
-	/* What the others did before they gave theirs back comes before what the last one does: in one operation, as ThreadSanitizer sees no fences. */
+	/*
+	 * What other threads did before they gave their references back comes before what the last
+	 * thread does. This is one operation, since ThreadSanitizer sees no fences.
+	 */
 	int was = atomic_sub_return(by, &r->refs) + by;
 
 	if (was == by && was > 0)
@@ -121,7 +126,7 @@ static inline CMWQ_MUST_CHECK bool refcount_dec_not_one(refcount_t *r)
 	return true;
 }
 
-/* true: it is 0 now and the lock is held. */
+/* true: the counter is 0 now and the caller holds the lock. */
 static inline CMWQ_MUST_CHECK bool refcount_dec_and_mutex_lock(refcount_t *r, struct mutex *lock)
 {
 	if (refcount_dec_not_one(r))
@@ -144,7 +149,8 @@ static inline CMWQ_MUST_CHECK bool refcount_dec_and_lock(refcount_t *r, spinlock
 	return false;
 }
 
-#define refcount_dec_and_lock_irqsave(r, lock, flags) (*(flags) = 0, refcount_dec_and_lock((r), (lock)))
+#define refcount_dec_and_lock_irqsave(r, lock, flags) \
+	(*(flags) = 0, refcount_dec_and_lock((r), (lock)))
 
 #endif
 #endif

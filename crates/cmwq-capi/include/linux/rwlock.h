@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: locks that many readers or one writer hold; a reader may read again. Interrupts do not exist. A
- * program that brings its own defines CMWQ_NO_SPINLOCK.
+ * This header of cmwq has names of the kernel, for programs in user space: locks that many readers
+ * or one writer hold; a reader may read again. Interrupts do not exist. A program that brings its
+ * own defines CMWQ_NO_SPINLOCK.
  */
 #ifndef CMWQ_LINUX_RWLOCK_H
 #define CMWQ_LINUX_RWLOCK_H

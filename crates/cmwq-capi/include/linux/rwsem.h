@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: a lock for many readers or one writer; a reader does not pass a writer that waits. Any
- * thread may give it back. A program that brings its own defines CMWQ_NO_RWSEM.
+ * This header of cmwq has names of the kernel, for programs in user space: a lock for many readers
+ * or one writer; a reader does not pass a writer that waits. Any thread may give it back. A program
+ * that brings its own defines CMWQ_NO_RWSEM.
  */
 #ifndef CMWQ_LINUX_RWSEM_H
 #define CMWQ_LINUX_RWSEM_H
@@ -97,7 +98,7 @@ static inline void up_write(struct rw_semaphore *sem)
 	pthread_mutex_unlock(&sem->cmwq_lock);
 }
 
-/* From writer to reader, with no other writer between. */
+/* The writer becomes a reader, and no other writer comes in between. */
 static inline void downgrade_write(struct rw_semaphore *sem)
 {
 	pthread_mutex_lock(&sem->cmwq_lock);

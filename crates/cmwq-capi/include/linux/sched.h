@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: threads that sleep and are woken. A work function that sleeps by these lets another item
- * run meanwhile. Nothing interrupts a sleep: there are no signals here. A program that brings its own defines CMWQ_NO_SCHED.
+ * This header of cmwq has names of the kernel, for programs in user space: threads that sleep and
+ * are woken. A work function that sleeps by these lets another item run meanwhile. Nothing
+ * interrupts a sleep: there are no signals here. A program that brings its own defines
+ * CMWQ_NO_SCHED.
  */
 #ifndef CMWQ_LINUX_SCHED_H
 #define CMWQ_LINUX_SCHED_H
@@ -28,7 +30,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Any thread. `state` is one of those below. */
+/* A thread of any kind. `state` is one of the values below. */
 struct task_struct {
 	unsigned int __state;
 	unsigned int cmwq_refs;
@@ -37,7 +39,10 @@ struct task_struct {
 	void *cmwq_thread;
 	unsigned int cmwq_depth;
 	uint64_t cmwq_began;
-	/* The thread's name when it first called `current`, or the one that kthread_create() gave it. */
+	/*
+	 * The thread's name when it first called `current`, or the one that kthread_create() gave
+	 * it.
+	 */
 	char comm[16];
 };
 
@@ -89,13 +94,19 @@ static inline void put_task_struct(struct task_struct *task)
 	cmwq_task_put((struct cmwq_task *)(void *)task);
 }
 
-/* The caller sets its state before it looks at its condition: a thread that makes the condition true afterwards wakes it. */
+/*
+ * The caller sets its state before it looks at its condition: a thread that makes the condition
+ * true afterwards wakes it.
+ */
 #define set_current_state(state) __atomic_store_n(&current->__state, (state), __ATOMIC_SEQ_CST)
 #define __set_current_state(state) __atomic_store_n(&current->__state, (state), __ATOMIC_RELAXED)
 #define set_special_state(state) set_current_state(state)
 #define get_current_state() __atomic_load_n(&current->__state, __ATOMIC_RELAXED)
 
-/* Sleeps until the thread is woken, unless it was since its state was set. What the waker did before is seen in either case. */
+/*
+ * Sleeps until another thread wakes the calling one, unless that has happened since the caller set
+ * its state. In either case the caller sees what the waker did before.
+ */
 static inline void schedule(void)
 {
 	if (__atomic_load_n(&current->__state, __ATOMIC_ACQUIRE) == TASK_RUNNING)
@@ -106,7 +117,7 @@ static inline void schedule(void)
 
 #define io_schedule() schedule()
 
-/* How many jiffies were left. */
+/* Returns how many jiffies were left. */
 static inline long schedule_timeout(long timeout)
 {
 	unsigned long end = jiffies + (unsigned long)timeout;
@@ -132,7 +143,7 @@ static inline long schedule_timeout_interruptible(long timeout)
 	return schedule_timeout_uninterruptible(timeout);
 }
 
-/* 1: it slept, or was about to. */
+/* Returns 1 if the thread slept or was about to sleep. */
 static inline int wake_up_process(struct task_struct *task)
 {
 	return cmwq_task_wake((struct cmwq_task *)(void *)task, TASK_NORMAL);
@@ -154,14 +165,14 @@ static inline int signal_pending(struct task_struct *task)
 	return 0;
 }
 
-/* For what is shown; the thread itself may change it meanwhile. */
+/* For output only: the thread may change its state meanwhile. */
 #define get_task_comm(text, task) ((char *)memcpy((text), (task)->comm, TASK_COMM_LEN))
 #define task_tgid_nr(task) ((void)(task), getpid())
 
 #define MIN_NICE (-20)
 #define MAX_NICE 19
 
-/* As far as the process is permitted. */
+/* The system sets it as far as it permits that to the process. */
 static inline void set_user_nice(struct task_struct *task, long nice)
 {
 	setpriority(PRIO_PROCESS, (id_t)task->pid, (int)nice);
@@ -173,7 +184,8 @@ struct cpumask;
 /* -EINVAL: the process may use none of them. */
 static inline int set_cpus_allowed_ptr(struct task_struct *task, const struct cpumask *cpus)
 {
-	return cmwq_task_allow((struct cmwq_task *)(void *)task, (const struct cmwq_cpumask *)(const void *)cpus);
+	return cmwq_task_allow((struct cmwq_task *)(void *)task,
+		(const struct cmwq_cpumask *)(const void *)cpus);
 }
 #endif
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: a counting semaphore. Nothing interrupts a wait. A program that brings its own defines
- * CMWQ_NO_SEMAPHORE or CMWQ_NO_WAIT.
+ * This header of cmwq has names of the kernel, for programs in user space: a counting semaphore.
+ * Nothing interrupts a wait. A program that brings its own defines CMWQ_NO_SEMAPHORE or
+ * CMWQ_NO_WAIT.
  */
 #ifndef CMWQ_LINUX_SEMAPHORE_H
 #define CMWQ_LINUX_SEMAPHORE_H
@@ -36,16 +37,21 @@ static inline CMWQ_MUST_CHECK int down_trylock(struct semaphore *sem)
 	unsigned int count = __atomic_load_n(&sem->count, __ATOMIC_RELAXED);
 
 	while (count)
-		if (__atomic_compare_exchange_n(&sem->count, &count, count - 1, true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		if (__atomic_compare_exchange_n(&sem->count, &count, count - 1, true,
+			    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 			return 0;
 	return 1;
 }
 
-/* Of those that wait one is woken; if another has been faster, that one gives it back some time. */
+/*
+ * Wakes one of the threads that wait. If another thread has been faster, that one gives the
+ * semaphore back some time.
+ */
 static inline void down(struct semaphore *sem)
 {
 	if (down_trylock(sem))
-		cmwq_wait_event(sem->cmwq_waiters, !down_trylock(sem), prepare_to_wait_exclusive, TASK_UNINTERRUPTIBLE, schedule());
+		cmwq_wait_event(sem->cmwq_waiters, !down_trylock(sem), prepare_to_wait_exclusive,
+			TASK_UNINTERRUPTIBLE, schedule());
 }
 
 static inline CMWQ_MUST_CHECK int down_interruptible(struct semaphore *sem)
@@ -60,15 +66,16 @@ static inline CMWQ_MUST_CHECK int down_killable(struct semaphore *sem)
 	return 0;
 }
 
-/* -ETIME: it was not to be had for so many jiffies. */
+/* -ETIME: no other thread has given it back within so many jiffies. */
 static inline CMWQ_MUST_CHECK int down_timeout(struct semaphore *sem, long timeout)
 {
 	bool taken = !down_trylock(sem);
 
 	if (!taken)
-		cmwq_wait_event(sem->cmwq_waiters, (taken = !down_trylock(sem)) || !timeout, prepare_to_wait_exclusive,
-				TASK_UNINTERRUPTIBLE, timeout = schedule_timeout(timeout));
-	/* It may have been woken while it gave up: then another's turn has come. */
+		cmwq_wait_event(sem->cmwq_waiters, (taken = !down_trylock(sem)) || !timeout,
+			prepare_to_wait_exclusive, TASK_UNINTERRUPTIBLE,
+			timeout = schedule_timeout(timeout));
+	/* Another thread may have woken this one while it gave up; then it wakes the next one. */
 	if (!taken)
 		wake_up(&sem->cmwq_waiters);
 	return taken ? 0 : -ETIME;

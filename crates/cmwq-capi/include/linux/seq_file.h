@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: texts that grow: what functions write to show something. The program makes one with zeros and takes
- * the text out of it. A program that brings its own defines CMWQ_NO_FS.
+ * This header of cmwq has names of the kernel, for programs in user space: texts that grow: what
+ * functions write to show something. The program makes one with zeros and takes the text out of it.
+ * A program that brings its own defines CMWQ_NO_FS.
  */
 #ifndef CMWQ_LINUX_SEQ_FILE_H
 #define CMWQ_LINUX_SEQ_FILE_H
@@ -100,7 +101,8 @@ static inline void seq_putc(struct seq_file *seq, char c)
 struct file_operations {
 	int (*cmwq_show)(struct seq_file *seq, void *data);
 };
-#define DEFINE_SHOW_ATTRIBUTE(name) static const struct file_operations name##_fops __attribute__((__unused__)) = {name##_show}
+#define DEFINE_SHOW_ATTRIBUTE(name) \
+	static const struct file_operations name##_fops __attribute__((__unused__)) = {name##_show}
 
 #endif
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: memory, from malloc(). Flags are accepted; of them only __GFP_ZERO means anything. A program that brings its own defines CMWQ_NO_SLAB.
+ * This header of cmwq has names of the kernel, for programs in user space: memory, from malloc().
+ * Flags are accepted; of them only __GFP_ZERO means anything. A program that brings its own defines
+ * CMWQ_NO_SLAB.
  */
 #ifndef CMWQ_LINUX_SLAB_H
 #define CMWQ_LINUX_SLAB_H
@@ -44,7 +46,7 @@ static inline CMWQ_MUST_CHECK void *kzalloc(size_t size, unsigned int flags)
 	return kmalloc(size, flags | __GFP_ZERO);
 }
 
-/* NULL if n * size is too large a number. */
+/* Returns NULL if n * size is too large a number. */
 static inline CMWQ_MUST_CHECK void *kmalloc_array(size_t n, size_t size, unsigned int flags)
 {
 	return size && n > SIZE_MAX / size ? NULL : kmalloc(n * size, flags);
@@ -55,7 +57,10 @@ static inline CMWQ_MUST_CHECK void *kcalloc(size_t n, size_t size, unsigned int 
 	return kmalloc_array(n, size, flags | __GFP_ZERO);
 }
 
-/* Overwrites all that malloc() gave from there on, which may be more than was asked for. */
+/*
+ * Overwrites all memory that malloc() gave from there on, which may be more than the caller asked
+ * for.
+ */
 static inline void cmwq_zero_from(void *memory, size_t from)
 {
 	volatile char *bytes = (volatile char *)memory;
@@ -108,7 +113,10 @@ static inline CMWQ_MUST_CHECK char *kstrdup(const char *from, unsigned int flags
 #define kvmalloc_objs(...) kmalloc_objs(__VA_ARGS__)
 #define kvzalloc_objs(...) kzalloc_objs(__VA_ARGS__)
 
-/* A cache of objects: a size, an alignment, and a constructor, which is called for each object that is taken. */
+/*
+ * A cache of objects: a size, an alignment, and a constructor, which is called for each object that
+ * is taken.
+ */
 struct kmem_cache {
 	size_t size, align;
 	void (*ctor)(void *object);
@@ -122,8 +130,8 @@ struct kmem_cache {
 #define SLAB_RED_ZONE 0x400u
 #define SLAB_NO_MERGE 0x1000000u
 
-static inline CMWQ_MUST_CHECK struct kmem_cache *kmem_cache_create(const char *name, unsigned int size, unsigned int align, unsigned int flags,
-						   void (*ctor)(void *object))
+static inline CMWQ_MUST_CHECK struct kmem_cache *kmem_cache_create(const char *name,
+	unsigned int size, unsigned int align, unsigned int flags, void (*ctor)(void *object))
 {
 	struct kmem_cache *cache = (struct kmem_cache *)malloc(sizeof(*cache));
 
@@ -172,8 +180,10 @@ static inline unsigned int kmem_cache_size(struct kmem_cache *cache)
 	return (unsigned int)cache->size;
 }
 
-#define KMEM_CACHE(type, flags) kmem_cache_create(#type, sizeof(struct type), __alignof__(struct type), (flags), NULL)
-#define kmem_cache_create_usercopy(name, size, align, flags, offset, length, ctor) kmem_cache_create((name), (size), (align), (flags), (ctor))
+#define KMEM_CACHE(type, flags) \
+	kmem_cache_create(#type, sizeof(struct type), __alignof__(struct type), (flags), NULL)
+#define kmem_cache_create_usercopy(name, size, align, flags, offset, length, ctor) \
+	kmem_cache_create((name), (size), (align), (flags), (ctor))
 #define KMEM_CACHE_USERCOPY(type, flags, field) KMEM_CACHE(type, (flags))
 #define kmem_cache_alloc_lru(cache, lru, flags) kmem_cache_alloc((cache), (flags))
 #define kvmalloc(size, flags) kmalloc((size), (flags))
@@ -190,7 +200,7 @@ static inline unsigned int kmem_cache_size(struct kmem_cache *cache)
 #define __GFP_NOMEMALLOC 0x8000u
 #define __GFP_COMP 0x10000u
 #define gfpflags_allow_blocking(flags) (!((flags) & (GFP_ATOMIC | GFP_NOWAIT)))
-/* Where the memory lies is the system's affair. */
+/* The system decides where the memory lies. */
 #define kmalloc_node(size, flags, node) kmalloc((size), (flags))
 #define kzalloc_node(size, flags, node) kzalloc((size), (flags))
 #define kcalloc_node(n, size, flags, node) kcalloc((n), (size), (flags))
@@ -208,7 +218,8 @@ static inline int kmem_cache_shrink(struct kmem_cache *cache)
 #define ZERO_SIZE_PTR ((void *)16)
 #define ZERO_OR_NULL_PTR(ptr) ((uintptr_t)(ptr) <= 16)
 
-static inline CMWQ_MUST_CHECK void *krealloc_array(void *old, size_t n, size_t size, unsigned int flags)
+static inline CMWQ_MUST_CHECK void *krealloc_array(void *old, size_t n, size_t size,
+	unsigned int flags)
 {
 	return size && n > SIZE_MAX / size ? NULL : krealloc(old, n * size, flags);
 }
@@ -263,7 +274,8 @@ static inline CMWQ_MUST_CHECK char *kstrndup(const char *from, size_t most, unsi
 }
 
 /* All or none: how many. */
-static inline CMWQ_MUST_CHECK int kmem_cache_alloc_bulk(struct kmem_cache *cache, unsigned int flags, size_t n, void **objects)
+static inline CMWQ_MUST_CHECK int kmem_cache_alloc_bulk(struct kmem_cache *cache,
+	unsigned int flags, size_t n, void **objects)
 {
 	size_t i;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: the CPU that the caller is on, as a hint: the thread may move at any time. A program that
- * brings its own defines CMWQ_NO_CPUMASK.
+ * This header of cmwq has names of the kernel, for programs in user space: the CPU that the caller
+ * is on, as a hint: the thread may move at any time. A program that brings its own defines
+ * CMWQ_NO_CPUMASK.
  */
 #ifndef CMWQ_LINUX_SMP_H
 #define CMWQ_LINUX_SMP_H

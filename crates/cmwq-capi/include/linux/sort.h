@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: sorting in place, in n log n at worst, without memory; equal elements may change places.
- * A program that brings its own defines CMWQ_NO_SORT.
+ * This header of cmwq has names of the kernel, for programs in user space: sorting in place, in n
+ * log n at worst, without memory; equal elements may change places. A program that brings its own
+ * defines CMWQ_NO_SORT.
  */
 #ifndef CMWQ_LINUX_SORT_H
 #define CMWQ_LINUX_SORT_H
@@ -22,7 +23,8 @@ typedef int (*cmp_r_func_t)(const void *a, const void *b, const void *with);
 typedef void (*swap_func_t)(void *a, void *b, int size);
 typedef void (*swap_r_func_t)(void *a, void *b, int size, const void *with);
 
-static inline void cmwq_sort_swap(char *a, char *b, size_t size, swap_r_func_t swap_func, const void *with)
+static inline void cmwq_sort_swap(char *a, char *b, size_t size, swap_r_func_t swap_func,
+	const void *with)
 {
 	if (swap_func) {
 		swap_func(a, b, (int)size, with);
@@ -37,8 +39,8 @@ static inline void cmwq_sort_swap(char *a, char *b, size_t size, swap_r_func_t s
 }
 
 /* Lets the element at `root` sink in the heap of the first `n`. */
-static inline void cmwq_sort_sink(char *base, size_t root, size_t n, size_t size, cmp_r_func_t cmp, swap_r_func_t swap_func,
-				  const void *with)
+static inline void cmwq_sort_sink(char *base, size_t root, size_t n, size_t size, cmp_r_func_t cmp,
+	swap_r_func_t swap_func, const void *with)
 {
 	for (;;) {
 		size_t child = 2 * root + 1;
@@ -54,7 +56,8 @@ static inline void cmwq_sort_sink(char *base, size_t root, size_t n, size_t size
 	}
 }
 
-static inline void sort_r(void *base, size_t n, size_t size, cmp_r_func_t cmp, swap_r_func_t swap_func, const void *with)
+static inline void sort_r(void *base, size_t n, size_t size, cmp_r_func_t cmp,
+	swap_r_func_t swap_func, const void *with)
 {
 	char *bytes = (char *)base;
 	size_t i;
@@ -92,8 +95,10 @@ static inline void sort(void *base, size_t n, size_t size, cmp_func_t cmp, swap_
 	sort_r(base, n, size, cmwq_sort_cmp, swap_func ? cmwq_sort_swap_plain : NULL, &plain);
 }
 
-#define sort_nonatomic(base, count, size, compare, swap) sort((base), (count), (size), (compare), (swap))
-#define sort_r_nonatomic(base, count, size, compare, swap, arg) sort_r((base), (count), (size), (compare), (swap), (arg))
+#define sort_nonatomic(base, count, size, compare, swap) \
+	sort((base), (count), (size), (compare), (swap))
+#define sort_r_nonatomic(base, count, size, compare, swap, arg) \
+	sort_r((base), (count), (size), (compare), (swap), (arg))
 
 #endif
 #endif

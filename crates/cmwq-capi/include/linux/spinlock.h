@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: a POSIX mutex, since the lock's holder may lose its CPU. There are no interrupts to
- * keep away: the variants are all the same. A program that brings its own defines CMWQ_NO_SPINLOCK.
+ * This header of cmwq has names of the kernel, for programs in user space: a POSIX mutex, since the
+ * lock's holder may lose its CPU. There are no interrupts to keep away: the variants are all the
+ * same. A program that brings its own defines CMWQ_NO_SPINLOCK.
  */
 #ifndef CMWQ_LINUX_SPINLOCK_H
 #define CMWQ_LINUX_SPINLOCK_H
@@ -73,7 +74,7 @@ static inline void spin_unlock(spinlock_t *lock)
 #define spin_lock_irqsave_nested(lock, flags, subclass) spin_lock_irqsave(lock, flags)
 #define spin_is_contended(lock) ((void)(lock), 0)
 
-/* A hint: its holder may give it back at any time. */
+/* A hint: the holder may release the lock at any time. */
 static inline int spin_is_locked(spinlock_t *lock)
 {
 	if (!spin_trylock(lock))
@@ -105,7 +106,7 @@ typedef spinlock_t raw_spinlock_t;
 #include <linux/cleanup.h>
 
 #ifndef CMWQ_NO_ATOMIC
-/* Decrements; true, with the lock held, if that makes it 0. */
+/* Decrements the counter. Returns true, with the lock held, if the counter is 0 then. */
 static inline bool atomic_dec_and_lock(atomic_t *v, spinlock_t *lock)
 {
 	if (atomic_add_unless(v, -1, 1))

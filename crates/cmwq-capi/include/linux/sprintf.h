@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: texts into buffers, with the formats %*pb and %*pbl for sets of bits. In C++ snprintf() is the standard's, which has not. A
- * program that brings its own defines CMWQ_NO_PRINTK.
+ * This header of cmwq has names of the kernel, for programs in user space: texts into buffers, with
+ * the formats %*pb and %*pbl for sets of bits. In C++ snprintf() is the standard's, which has not.
+ * A program that brings its own defines CMWQ_NO_PRINTK.
  */
 #ifndef CMWQ_LINUX_SPRINTF_H
 #define CMWQ_LINUX_SPRINTF_H

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/*
- * Kernel-shaped, for user space; part of cmwq: the standard's.
- */
+/* This header of cmwq has names of the kernel, for programs in user space: the standard's. */
 #ifndef CMWQ_LINUX_STRING_H
 #define CMWQ_LINUX_STRING_H
 
@@ -137,7 +135,8 @@ static inline bool sysfs_streq(const char *a, const char *b)
 }
 
 /* Where the text is in a list of `n`, or that ends with NULL; -EINVAL: nowhere. */
-static inline int cmwq_match_string(const char *const *list, size_t n, const char *text, bool newline)
+static inline int cmwq_match_string(const char *const *list, size_t n, const char *text,
+	bool newline)
 {
 	size_t i;
 
@@ -148,7 +147,8 @@ static inline int cmwq_match_string(const char *const *list, size_t n, const cha
 }
 #define match_string(list, n, text) cmwq_match_string((list), (n), (text), false)
 #define __sysfs_match_string(list, n, text) cmwq_match_string((list), (n), (text), true)
-#define sysfs_match_string(list, text) __sysfs_match_string(list, sizeof(list) / sizeof((list)[0]), text)
+#define sysfs_match_string(list, text) \
+	__sysfs_match_string(list, sizeof(list) / sizeof((list)[0]), text)
 #endif
 
 #endif

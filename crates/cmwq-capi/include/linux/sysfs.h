@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: attribute files of kobjects, which the process itself reads and writes: see <linux/cmwq_sysfs.h>. A
- * program that brings its own defines CMWQ_NO_KOBJECT.
+ * This header of cmwq has names of the kernel, for programs in user space: attribute files of
+ * kobjects, which the process itself reads and writes: see <linux/cmwq_sysfs.h>. A program that
+ * brings its own defines CMWQ_NO_KOBJECT.
  */
 #ifndef CMWQ_LINUX_SYSFS_H
 #define CMWQ_LINUX_SYSFS_H
@@ -30,7 +31,10 @@ struct attribute {
 	umode_t mode;
 };
 
-/* `is_visible`: the mode that each attribute gets; 0: it is left out. With a name it has a folder of its own. */
+/*
+ * `is_visible`: the mode that each attribute gets; 0: it is left out. With a name it has a folder
+ * of its own.
+ */
 struct attribute_group {
 	const char *name;
 	umode_t (*is_visible)(struct kobject *kobj, struct attribute *attr, int index);
@@ -39,7 +43,8 @@ struct attribute_group {
 
 struct sysfs_ops {
 	ssize_t (*show)(struct kobject *kobj, struct attribute *attr, char *buf);
-	ssize_t (*store)(struct kobject *kobj, struct attribute *attr, const char *buf, size_t count);
+	ssize_t (*store)(struct kobject *kobj, struct attribute *attr, const char *buf,
+		size_t count);
 };
 
 #ifndef S_IRUGO
@@ -53,7 +58,8 @@ struct sysfs_ops {
 #define SYSFS_PREALLOC 010000
 #define SYSFS_GROUP_INVISIBLE 020000
 
-#define __ATTR(_name, _mode, _show, _store) {.attr = {.name = __stringify(_name), .mode = (_mode)}, .show = _show, .store = _store}
+#define __ATTR(_name, _mode, _show, _store) \
+	{.attr = {.name = __stringify(_name), .mode = (_mode)}, .show = _show, .store = _store}
 #define __ATTR_RO_MODE(_name, _mode) __ATTR(_name, _mode, _name##_show, NULL)
 #define __ATTR_RW_MODE(_name, _mode) __ATTR(_name, _mode, _name##_show, _name##_store)
 #define __ATTR_RO(_name) __ATTR_RO_MODE(_name, 0444)
@@ -62,12 +68,15 @@ struct sysfs_ops {
 #define __ATTR_NULL {.attr = {.name = NULL}}
 #define sysfs_attr_init(attr) ((void)(attr))
 
-#define __ATTRIBUTE_GROUPS(_name) static const struct attribute_group *_name##_groups[] = {&_name##_group, NULL}
+#define __ATTRIBUTE_GROUPS(_name) \
+	static const struct attribute_group *_name##_groups[] = {&_name##_group, NULL}
 #define ATTRIBUTE_GROUPS(_name)                                                    \
 	static const struct attribute_group _name##_group = {.attrs = _name##_attrs}; \
 	__ATTRIBUTE_GROUPS(_name)
 
-/* The folder and the operations of a kobject: <linux/kobject.h> has them. NULL: it is in no tree. */
+/*
+ * The folder and the operations of a kobject: <linux/kobject.h> has them. NULL: it is in no tree.
+ */
 static inline struct kernfs_node *cmwq_kobject_folder(const struct kobject *kobj);
 static inline const struct sysfs_ops *cmwq_kobject_ops(const struct kobject *kobj);
 
@@ -87,10 +96,12 @@ static int sysfs_emit_at(char *buf, int at, const char *format, ...)
 }
 #define sysfs_emit(buf, ...) sysfs_emit_at((buf), 0, __VA_ARGS__)
 
-static inline int cmwq_sysfs_create(struct kobject *kobj, struct kernfs_node *in, const struct attribute *attr, unsigned int mode)
+static inline int cmwq_sysfs_create(struct kobject *kobj, struct kernfs_node *in,
+	const struct attribute *attr, unsigned int mode)
 {
 	const struct sysfs_ops *ops = cmwq_kobject_ops(kobj);
-	struct cmwq_sysfs_file file = {NULL, NULL, kobj, (struct attribute *)(uintptr_t)attr, attr->name, NULL, NULL, mode & 0777, false};
+	struct cmwq_sysfs_file file = {NULL, NULL, kobj, (struct attribute *)(uintptr_t)attr,
+		attr->name, NULL, NULL, mode & 0777, false};
 
 	if (ops) {
 		file.show = ops->show;
@@ -99,7 +110,8 @@ static inline int cmwq_sysfs_create(struct kobject *kobj, struct kernfs_node *in
 	return in ? cmwq_sysfs_add_file(in, &file) : -EINVAL;
 }
 
-static inline CMWQ_MUST_CHECK int sysfs_create_file(struct kobject *kobj, const struct attribute *attr)
+static inline CMWQ_MUST_CHECK int sysfs_create_file(struct kobject *kobj,
+	const struct attribute *attr)
 {
 	return cmwq_sysfs_create(kobj, cmwq_kobject_folder(kobj), attr, attr->mode);
 }
@@ -128,7 +140,8 @@ static inline void sysfs_remove_files(struct kobject *kobj, const struct attribu
 }
 
 /* All or none. */
-static inline CMWQ_MUST_CHECK int sysfs_create_files(struct kobject *kobj, const struct attribute *const *attrs)
+static inline CMWQ_MUST_CHECK int sysfs_create_files(struct kobject *kobj,
+	const struct attribute *const *attrs)
 {
 	int failed = 0, made = 0;
 
@@ -167,14 +180,19 @@ static inline void sysfs_remove_group(struct kobject *kobj, const struct attribu
 		cmwq_sysfs_remove_file(folder, group->attrs[i]->name);
 }
 
-/* The attributes of a group, into a folder that there is. `again`: those that there are go and come anew. */
-static inline int cmwq_sysfs_fill(struct kobject *kobj, struct kernfs_node *folder, const struct attribute_group *group, bool again)
+/*
+ * The attributes of a group, into a folder that there is. `again`: those that there are go and come
+ * anew.
+ */
+static inline int cmwq_sysfs_fill(struct kobject *kobj, struct kernfs_node *folder,
+	const struct attribute_group *group, bool again)
 {
 	int i, failed = 0;
 
 	for (i = 0; group->attrs && group->attrs[i] && !failed; i++) {
 		struct attribute *attr = group->attrs[i];
-		unsigned int mode = group->is_visible ? group->is_visible(kobj, attr, i) : attr->mode;
+		unsigned int mode = group->is_visible ? group->is_visible(kobj, attr, i)
+						      : attr->mode;
 
 		if (again)
 			cmwq_sysfs_remove_file(folder, attr->name);
@@ -187,7 +205,8 @@ static inline int cmwq_sysfs_fill(struct kobject *kobj, struct kernfs_node *fold
 	return failed;
 }
 
-static inline CMWQ_MUST_CHECK int sysfs_create_group(struct kobject *kobj, const struct attribute_group *group)
+static inline CMWQ_MUST_CHECK int sysfs_create_group(struct kobject *kobj,
+	const struct attribute_group *group)
 {
 	struct kernfs_node *folder = cmwq_kobject_folder(kobj);
 	int failed;
@@ -230,14 +249,16 @@ static inline void sysfs_unmerge_group(struct kobject *kobj, const struct attrib
 		cmwq_sysfs_remove_file(folder, group->attrs[i]->name);
 }
 
-static inline int sysfs_add_file_to_group(struct kobject *kobj, const struct attribute *attr, const char *group)
+static inline int sysfs_add_file_to_group(struct kobject *kobj, const struct attribute *attr,
+	const char *group)
 {
 	struct kernfs_node *folder = cmwq_sysfs_group_folder(kobj, group);
 
 	return folder ? cmwq_sysfs_create(kobj, folder, attr, attr->mode) : -ENOENT;
 }
 
-static inline void sysfs_remove_file_from_group(struct kobject *kobj, const struct attribute *attr, const char *group)
+static inline void sysfs_remove_file_from_group(struct kobject *kobj, const struct attribute *attr,
+	const char *group)
 {
 	struct kernfs_node *folder = cmwq_sysfs_group_folder(kobj, group);
 
@@ -245,14 +266,16 @@ static inline void sysfs_remove_file_from_group(struct kobject *kobj, const stru
 		cmwq_sysfs_remove_file(folder, attr->name);
 }
 
-static inline void sysfs_remove_groups(struct kobject *kobj, const struct attribute_group *const *groups)
+static inline void sysfs_remove_groups(struct kobject *kobj,
+	const struct attribute_group *const *groups)
 {
 	for (; groups && *groups; groups++)
 		sysfs_remove_group(kobj, *groups);
 }
 
 /* All or none. */
-static inline CMWQ_MUST_CHECK int sysfs_create_groups(struct kobject *kobj, const struct attribute_group *const *groups)
+static inline CMWQ_MUST_CHECK int sysfs_create_groups(struct kobject *kobj,
+	const struct attribute_group *const *groups)
 {
 	int failed = 0, made = 0;
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Kernel-shaped, for user space; part of cmwq: how many CPUs there can be. */
+/*
+ * This header of cmwq has names of the kernel, for programs in user space: how many CPUs there can
+ * be.
+ */
 #ifndef CMWQ_LINUX_THREADS_H
 #define CMWQ_LINUX_THREADS_H
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: timers, on the wheel that delayed work uses. A timer's function runs as an item of the BH
- * workqueue of its CPU: one after the other there, and it must not block, as in the kernel. A timer never fires early. A program that
- * brings its own defines CMWQ_NO_TIMER.
+ * This header of cmwq has names of the kernel, for programs in user space: timers, on the wheel
+ * that delayed work uses. A timer's function runs as an item of the BH workqueue of its CPU: one
+ * after the other there, and it must not block, as in the kernel. A timer never fires early. A
+ * program that brings its own defines CMWQ_NO_TIMER.
  */
 #ifndef CMWQ_LINUX_TIMER_H
 #define CMWQ_LINUX_TIMER_H
@@ -29,7 +30,7 @@ struct timer_list {
 	struct cmwq_delayed_work cmwq_dwork;
 };
 
-/* That of a delayed item, which <linux/workqueue.h> has. */
+/* The timer of a delayed item, which <linux/workqueue.h> defines. */
 struct cmwq_delayed_timer;
 
 #define TIMER_DEFERRABLE 0x00080000
@@ -43,10 +44,12 @@ static inline void cmwq_timer_fires(struct cmwq_work *work)
 	timer->function(timer);
 }
 
-#define __TIMER_INITIALIZER(fn, timer_flags) {0, (fn), (timer_flags), CMWQ_DELAYED_WORK_INIT(cmwq_timer_fires)}
+#define __TIMER_INITIALIZER(fn, timer_flags) \
+	{0, (fn), (timer_flags), CMWQ_DELAYED_WORK_INIT(cmwq_timer_fires)}
 #define DEFINE_TIMER(name, fn) struct timer_list name = __TIMER_INITIALIZER(fn, 0)
 
-static inline void timer_setup(struct timer_list *timer, void (*function)(struct timer_list *timer), unsigned int flags)
+static inline void timer_setup(struct timer_list *timer, void (*function)(struct timer_list *timer),
+	unsigned int flags)
 {
 	timer->expires = 0;
 	timer->function = function;
@@ -68,16 +71,23 @@ static inline int timer_pending(const struct timer_list *timer)
 	return cmwq_work_pending(&timer->cmwq_dwork.work);
 }
 
-/* The last of several threads at the same time sets `expires` too. The timer is not touched afterwards: its function may have freed it. */
-static inline int cmwq_timer_arm(int which, struct timer_list *timer, int cpu, unsigned long expires)
+/*
+ * If several threads call this at the same time, the last one sets `expires` too. This thread does
+ * not touch the timer afterwards, since its function may have freed it.
+ */
+static inline int cmwq_timer_arm(int which, struct timer_list *timer, int cpu,
+	unsigned long expires)
 {
 	unsigned long now = jiffies, left = time_after(expires, now) ? expires - now : 0;
 
-	return cmwq_mod_delayed_work_if_ns(which, cpu, cmwq_system_workqueue(CMWQ_SYSTEM_BH), &timer->cmwq_dwork, cmwq_jiffies_to_ns(left),
-		&timer->expires, expires);
+	return cmwq_mod_delayed_work_if_ns(which, cpu, cmwq_system_workqueue(CMWQ_SYSTEM_BH),
+		&timer->cmwq_dwork, cmwq_jiffies_to_ns(left), &timer->expires, expires);
 }
 
-/* 1: it was pending, and is moved; 0: it was not, and is armed. One that is shut down stays so. */
+/*
+ * Returns 1 if the timer was pending and is moved, 0 if it was not and is armed now. A timer that
+ * is shut down stays so.
+ */
 static inline int mod_timer(struct timer_list *timer, unsigned long expires)
 {
 	/* Where a race detector sees it. */
@@ -85,7 +95,7 @@ static inline int mod_timer(struct timer_list *timer, unsigned long expires)
 	return cmwq_timer_arm(CMWQ_MOD_ALWAYS, timer, CMWQ_CPU_ANY, expires);
 }
 
-/* One that is not pending stays so. */
+/* A timer that is not pending stays so. */
 static inline int mod_timer_pending(struct timer_list *timer, unsigned long expires)
 {
 	return cmwq_timer_arm(CMWQ_MOD_IF_PENDING, timer, CMWQ_CPU_ANY, expires);
@@ -107,7 +117,7 @@ static inline void add_timer_on(struct timer_list *timer, int cpu)
 	cmwq_timer_arm(CMWQ_MOD_ALWAYS, timer, cpu, timer->expires);
 }
 
-/* 1: it was pending. The function may still run; with _sync it does not any more. */
+/* Returns 1 if the timer was pending. Its function may still run; with _sync it no longer runs. */
 static inline int cmwq_timer_delete(struct timer_list *timer)
 {
 	return cmwq_cancel_delayed_work(&timer->cmwq_dwork);
@@ -120,10 +130,12 @@ static inline int timer_delete_sync(struct timer_list *timer)
 
 static inline int try_to_del_timer_sync(struct timer_list *timer)
 {
-	return cmwq_work_busy(&timer->cmwq_dwork.work) & CMWQ_WORK_BUSY_RUNNING ? -1 : cmwq_timer_delete(timer);
+	return cmwq_work_busy(&timer->cmwq_dwork.work) & CMWQ_WORK_BUSY_RUNNING
+		? -1
+		: cmwq_timer_delete(timer);
 }
 
-/* The same, and it cannot be armed again until it is set up anew. */
+/* The same, and no thread can arm the timer again until one sets it up anew. */
 static inline int timer_shutdown(struct timer_list *timer)
 {
 	return cmwq_disable_delayed_work(&timer->cmwq_dwork);
@@ -136,8 +148,9 @@ static inline int timer_shutdown_sync(struct timer_list *timer)
 
 static inline int cmwq_delayed_timer_pending(const struct cmwq_delayed_timer *timer)
 {
-	return cmwq_delayed_work_left_ns((const struct cmwq_delayed_work *)(const void *)((const char *)timer -
-		offsetof(struct cmwq_delayed_work, private_timer))) != 0;
+	return cmwq_delayed_work_left_ns(
+		       (const struct cmwq_delayed_work *)(const void *)((const char *)timer -
+			       offsetof(struct cmwq_delayed_work, private_timer))) != 0;
 }
 
 /* Of a timer, or of a delayed item's. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: the NUMA node of a CPU, and the CPUs of a node. A program that brings its own defines
- * CMWQ_NO_NODEMASK.
+ * This header of cmwq has names of the kernel, for programs in user space: the NUMA node of a CPU,
+ * and the CPUs of a node. A program that brings its own defines CMWQ_NO_NODEMASK.
  */
 #ifndef CMWQ_LINUX_TOPOLOGY_H
 #define CMWQ_LINUX_TOPOLOGY_H
@@ -18,7 +18,7 @@
 #include <linux/cpumask.h>
 #include <linux/nodemask.h>
 
-/* Node 0 where the system tells nothing of the CPU. */
+/* Returns node 0 if the system says nothing about the CPU. */
 static inline int cpu_to_node(int cpu)
 {
 	int node = cpu >= 0 && cpu < CMWQ_MAX_CPUS ? cmwq_nodes_now()->of_cpu[cpu] : -1;
@@ -36,7 +36,7 @@ static inline int numa_node_id(void)
 #define cpu_to_mem(cpu) cpu_to_node(cpu)
 
 #ifndef CMWQ_NO_CPUMASK
-/* Into a place of the thread's. NUMA_NO_NODE: all CPUs. */
+/* The answer is in memory of the calling thread. NUMA_NO_NODE: all CPUs. */
 static inline const struct cpumask *cpumask_of_node(int node)
 {
 	static __thread struct cpumask mask;
@@ -51,7 +51,10 @@ static inline const struct cpumask *cpumask_of_node(int node)
 	return &mask;
 }
 
-/* The i-th of the CPUs that are online, those of the node before the others; after the last comes the first. */
+/*
+ * The i-th of the CPUs that are online, those of the node before the others; after the last comes
+ * the first.
+ */
 static inline unsigned int cpumask_local_spread(unsigned int i, int node)
 {
 	const struct cpumask *online = cpu_online_mask;
@@ -60,7 +63,8 @@ static inline unsigned int cpumask_local_spread(unsigned int i, int node)
 	cpumask_and(&near, online, cpumask_of_node(node));
 	cpumask_andnot(&far, online, &near);
 	i %= cpumask_weight(online);
-	return i < cpumask_weight(&near) ? cpumask_nth(i, &near) : cpumask_nth(i - cpumask_weight(&near), &far);
+	return i < cpumask_weight(&near) ? cpumask_nth(i, &near)
+					 : cpumask_nth(i - cpumask_weight(&near), &far);
 }
 #endif
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq. The system's own header of this name comes first, so that what includes that finds
- * it. A program that brings its own u8... and gfp_t defines CMWQ_NO_TYPES; its own struct list_head, CMWQ_NO_LIST_HEAD; its own atomic_t,
- * CMWQ_NO_ATOMIC.
+ * This header of cmwq has names of the kernel, for programs in user space. The system's own header
+ * of this name comes first, so that what includes that finds it. A program that brings its own
+ * u8... and gfp_t defines CMWQ_NO_TYPES; its own struct list_head, CMWQ_NO_LIST_HEAD; its own
+ * atomic_t, CMWQ_NO_ATOMIC.
  */
 #ifndef CMWQ_LINUX_TYPES_H
 #define CMWQ_LINUX_TYPES_H
@@ -32,7 +33,10 @@ typedef u64 sector_t, phys_addr_t, dma_addr_t, resource_size_t;
 typedef unsigned long pgoff_t;
 #endif
 
-/* As in the kernel, here, since struct work_struct has one; what is done with them is in <linux/atomic.h>. */
+/*
+ * As in the kernel, here, since struct work_struct has one; what is done with them is in
+ * <linux/atomic.h>.
+ */
 #ifndef CMWQ_NO_ATOMIC
 typedef struct {
 	int counter;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: memory in whole pages, from malloc(). A program that brings its own defines CMWQ_NO_SLAB.
+ * This header of cmwq has names of the kernel, for programs in user space: memory in whole pages,
+ * from malloc(). A program that brings its own defines CMWQ_NO_SLAB.
  */
 #ifndef CMWQ_LINUX_VMALLOC_H
 #define CMWQ_LINUX_VMALLOC_H
@@ -19,7 +20,8 @@
 
 static inline CMWQ_MUST_CHECK void *__vmalloc(unsigned long size, unsigned int flags)
 {
-	void *memory = size && size <= SIZE_MAX / 2 ? aligned_alloc(PAGE_SIZE, PAGE_ALIGN(size)) : NULL;
+	void *memory = size && size <= SIZE_MAX / 2 ? aligned_alloc(PAGE_SIZE, PAGE_ALIGN(size))
+						    : NULL;
 
 	return memory && flags & __GFP_ZERO ? memset(memory, 0, size) : memory;
 }
@@ -34,7 +36,7 @@ static inline CMWQ_MUST_CHECK void *vzalloc(unsigned long size)
 	return __vmalloc(size, __GFP_ZERO);
 }
 
-/* NULL if n * size is too large a number. */
+/* Returns NULL if n * size is too large a number. */
 static inline CMWQ_MUST_CHECK void *vmalloc_array(size_t n, size_t size)
 {
 	return vmalloc(size_mul(n, size));
@@ -51,7 +53,7 @@ static inline void vfree(const void *memory)
 }
 
 #define vfree_atomic(memory) vfree(memory)
-/* Where the memory lies is the system's affair. */
+/* The system decides where the memory lies. */
 #define vmalloc_node(size, node) vmalloc(size)
 #define vzalloc_node(size, node) vzalloc(size)
 

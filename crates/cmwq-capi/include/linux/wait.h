@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: wait queues. Nothing interrupts a wait: the interruptible and killable kinds return 0 or
- * what is left. A program that brings its own defines CMWQ_NO_WAIT.
+ * This header of cmwq has names of the kernel, for programs in user space: wait queues. Nothing
+ * interrupts a wait: the interruptible and killable kinds return 0 or what is left. A program that
+ * brings its own defines CMWQ_NO_WAIT.
  */
 #ifndef CMWQ_LINUX_WAIT_H
 #define CMWQ_LINUX_WAIT_H
 
 #include <linux/cmwq_base.h>
-/* Otherwise the system's stays away: it has names that <sys/wait.h> defines in another way. */
+/*
+ * Otherwise this header does not include the system's, whose names <sys/wait.h> defines in another
+ * way.
+ */
 #ifdef CMWQ_NO_WAIT
 #undef CMWQ_NEXT
 #define CMWQ_NEXT "linux/wait.h"
@@ -29,7 +33,8 @@
 #endif
 
 struct wait_queue_entry;
-typedef int (*wait_queue_func_t)(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key);
+typedef int (*wait_queue_func_t)(struct wait_queue_entry *entry, unsigned int mode, int flags,
+	void *key);
 
 struct wait_queue_entry {
 	unsigned int flags;
@@ -49,15 +54,17 @@ typedef struct wait_queue_head wait_queue_head_t;
 
 #define WQ_FLAG_EXCLUSIVE 1u
 
-static inline int default_wake_function(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
+static inline int default_wake_function(struct wait_queue_entry *entry, unsigned int mode,
+	int flags, void *key)
 {
 	(void)flags;
 	(void)key;
 	return wake_up_state((struct task_struct *)entry->CMWQ_PRIVATE, mode);
 }
 
-/* It takes itself off the list when it wakes its thread. */
-static inline int autoremove_wake_function(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
+/* The entry takes itself off the list when it wakes its thread. */
+static inline int autoremove_wake_function(struct wait_queue_entry *entry, unsigned int mode,
+	int flags, void *key)
 {
 	int woken = default_wake_function(entry, mode, flags, key);
 
@@ -66,13 +73,16 @@ static inline int autoremove_wake_function(struct wait_queue_entry *entry, unsig
 	return woken;
 }
 
-#define __WAIT_QUEUE_HEAD_INITIALIZER(name) {__SPIN_LOCK_UNLOCKED((name).lock), LIST_HEAD_INIT((name).head)}
-#define DECLARE_WAIT_QUEUE_HEAD(name) struct wait_queue_head name = __WAIT_QUEUE_HEAD_INITIALIZER(name)
+#define __WAIT_QUEUE_HEAD_INITIALIZER(name) \
+	{__SPIN_LOCK_UNLOCKED((name).lock), LIST_HEAD_INIT((name).head)}
+#define DECLARE_WAIT_QUEUE_HEAD(name) \
+	struct wait_queue_head name = __WAIT_QUEUE_HEAD_INITIALIZER(name)
 #define DECLARE_WAIT_QUEUE_HEAD_ONSTACK(name) DECLARE_WAIT_QUEUE_HEAD(name)
 #define DEFINE_WAIT_FUNC(name, function) \
 	struct wait_queue_entry name = {0, current, (function), LIST_HEAD_INIT((name).entry)}
 #define DEFINE_WAIT(name) DEFINE_WAIT_FUNC(name, autoremove_wake_function)
-#define DECLARE_WAITQUEUE(name, task) struct wait_queue_entry name = {0, (task), default_wake_function, {NULL, NULL}}
+#define DECLARE_WAITQUEUE(name, task) \
+	struct wait_queue_entry name = {0, (task), default_wake_function, {NULL, NULL}}
 
 static inline void init_waitqueue_head(struct wait_queue_head *wq)
 {
@@ -103,7 +113,8 @@ static inline void add_wait_queue(struct wait_queue_head *wq, struct wait_queue_
 	spin_unlock(&wq->lock);
 }
 
-static inline void add_wait_queue_exclusive(struct wait_queue_head *wq, struct wait_queue_entry *entry)
+static inline void add_wait_queue_exclusive(struct wait_queue_head *wq,
+	struct wait_queue_entry *entry)
 {
 	entry->flags |= WQ_FLAG_EXCLUSIVE;
 	spin_lock(&wq->lock);
@@ -118,11 +129,15 @@ static inline void remove_wait_queue(struct wait_queue_head *wq, struct wait_que
 	spin_unlock(&wq->lock);
 }
 
-/* The caller sets its state before it looks at its condition: a waker that comes in between finds it. */
-static inline void prepare_to_wait(struct wait_queue_head *wq, struct wait_queue_entry *entry, unsigned int state)
+/*
+ * The caller sets its state before it looks at its condition, so a waker that comes in between
+ * finds the entry.
+ */
+static inline void prepare_to_wait(struct wait_queue_head *wq, struct wait_queue_entry *entry,
+	unsigned int state)
 {
 	spin_lock(&wq->lock);
-	/* A waker reads them where the entry is on the list already. */
+	/* A waker reads these fields if the entry is on the list already. */
 	entry->flags &= ~WQ_FLAG_EXCLUSIVE;
 	if (list_empty(&entry->entry))
 		list_add(&entry->entry, &wq->head);
@@ -130,7 +145,8 @@ static inline void prepare_to_wait(struct wait_queue_head *wq, struct wait_queue
 	spin_unlock(&wq->lock);
 }
 
-static inline void prepare_to_wait_exclusive(struct wait_queue_head *wq, struct wait_queue_entry *entry, unsigned int state)
+static inline void prepare_to_wait_exclusive(struct wait_queue_head *wq,
+	struct wait_queue_entry *entry, unsigned int state)
 {
 	spin_lock(&wq->lock);
 	entry->flags |= WQ_FLAG_EXCLUSIVE;
@@ -159,8 +175,11 @@ static inline bool wq_has_sleeper(struct wait_queue_head *wq)
 	return waitqueue_active(wq);
 }
 
-/* Wakes all that are not exclusive, and `exclusive` of those that are; 0: all. */
-static inline void __wake_up_locked(struct wait_queue_head *wq, unsigned int mode, int exclusive, void *key)
+/*
+ * Wakes all waiters that are not exclusive, and so many exclusive ones as `exclusive` says; 0: all.
+ */
+static inline void __wake_up_locked(struct wait_queue_head *wq, unsigned int mode, int exclusive,
+	void *key)
 {
 	struct list_head *at = wq->head.next, *next;
 
@@ -174,7 +193,8 @@ static inline void __wake_up_locked(struct wait_queue_head *wq, unsigned int mod
 	}
 }
 
-static inline void __wake_up(struct wait_queue_head *wq, unsigned int mode, int exclusive, void *key)
+static inline void __wake_up(struct wait_queue_head *wq, unsigned int mode, int exclusive,
+	void *key)
 {
 	spin_lock(&wq->lock);
 	__wake_up_locked(wq, mode, exclusive, key);
@@ -204,10 +224,11 @@ static inline void __wake_up(struct wait_queue_head *wq, unsigned int mode, int 
 		finish_wait(&(wq), &cmwq_entry);                               \
 	} while (0)
 
-#define wait_event(wq, condition)                                                                          \
-	do {                                                                                               \
-		if (!(condition))                                                                          \
-			cmwq_wait_event(wq, condition, prepare_to_wait, TASK_UNINTERRUPTIBLE, schedule()); \
+#define wait_event(wq, condition)                                                             \
+	do {                                                                                  \
+		if (!(condition))                                                             \
+			cmwq_wait_event(wq, condition, prepare_to_wait, TASK_UNINTERRUPTIBLE, \
+				schedule());                                                  \
 	} while (0)
 #define io_wait_event(wq, condition) wait_event(wq, condition)
 #define cmwq_wait_event_int(wq, condition, prepare)                                             \
@@ -217,21 +238,24 @@ static inline void __wake_up(struct wait_queue_head *wq, unsigned int mode, int 
 		0;                                                                              \
 	})
 #define wait_event_interruptible(wq, condition) cmwq_wait_event_int(wq, condition, prepare_to_wait)
-#define wait_event_interruptible_exclusive(wq, condition) cmwq_wait_event_int(wq, condition, prepare_to_wait_exclusive)
+#define wait_event_interruptible_exclusive(wq, condition) \
+	cmwq_wait_event_int(wq, condition, prepare_to_wait_exclusive)
 #define wait_event_killable(wq, condition)       \
 	__extension__({                          \
 		wait_event(wq, condition);       \
 		0;                               \
 	})
-#define wait_event_killable_exclusive(wq, condition)                                                                \
-	__extension__({                                                                                             \
-		if (!(condition))                                                                                   \
-			cmwq_wait_event(wq, condition, prepare_to_wait_exclusive, TASK_UNINTERRUPTIBLE, schedule()); \
-		0;                                                                                                  \
+#define wait_event_killable_exclusive(wq, condition)                              \
+	__extension__({                                                           \
+		if (!(condition))                                                 \
+			cmwq_wait_event(wq, condition, prepare_to_wait_exclusive, \
+				TASK_UNINTERRUPTIBLE, schedule());                \
+		0;                                                                \
 	})
 #define wait_event_freezable(wq, condition) wait_event_interruptible(wq, condition)
 #define wait_event_idle(wq, condition) wait_event(wq, condition)
-#define wait_event_freezable_timeout(wq, condition, timeout) wait_event_interruptible_timeout(wq, condition, timeout)
+#define wait_event_freezable_timeout(wq, condition, timeout) \
+	wait_event_interruptible_timeout(wq, condition, timeout)
 
 /* For macros that wait with a deadline: the caller must look at what is left of the time. */
 static inline CMWQ_MUST_CHECK long cmwq_time_left(long left)
@@ -239,31 +263,40 @@ static inline CMWQ_MUST_CHECK long cmwq_time_left(long left)
 	return left;
 }
 
-/* 0: it is not so, and the time is over. Otherwise how many jiffies were left, at least 1. */
-#define cmwq_wait_event_timeout(wq, condition, timeout, state)                                        \
-	cmwq_time_left(__extension__({                                                                \
-		long cmwq_left = (long)(timeout);                                                     \
-		int cmwq_true = 0;                                                                    \
-		cmwq_wait_event(wq, (cmwq_true = !!(condition)) || !cmwq_left, prepare_to_wait, state, \
-				cmwq_left = schedule_timeout(cmwq_left));                             \
-		cmwq_true && !cmwq_left ? 1 : cmwq_true ? cmwq_left : 0;                              \
+/*
+ * Returns 0 if the time is over and the condition does not hold, otherwise how many jiffies were
+ * left, at least 1.
+ */
+#define cmwq_wait_event_timeout(wq, condition, timeout, state)                                  \
+	cmwq_time_left(__extension__({                                                          \
+		long cmwq_left = (long)(timeout);                                               \
+		int cmwq_true = 0;                                                              \
+		cmwq_wait_event(wq, (cmwq_true = !!(condition)) || !cmwq_left, prepare_to_wait, \
+			state, cmwq_left = schedule_timeout(cmwq_left));                        \
+		cmwq_true && !cmwq_left ? 1 : cmwq_true ? cmwq_left : 0;                        \
 	}))
-#define wait_event_timeout(wq, condition, timeout) cmwq_wait_event_timeout(wq, condition, timeout, TASK_UNINTERRUPTIBLE)
-#define wait_event_interruptible_timeout(wq, condition, timeout) cmwq_wait_event_timeout(wq, condition, timeout, TASK_INTERRUPTIBLE)
-#define wait_event_killable_timeout(wq, condition, timeout) wait_event_timeout(wq, condition, timeout)
+#define wait_event_timeout(wq, condition, timeout) \
+	cmwq_wait_event_timeout(wq, condition, timeout, TASK_UNINTERRUPTIBLE)
+#define wait_event_interruptible_timeout(wq, condition, timeout) \
+	cmwq_wait_event_timeout(wq, condition, timeout, TASK_INTERRUPTIBLE)
+#define wait_event_killable_timeout(wq, condition, timeout) \
+	wait_event_timeout(wq, condition, timeout)
 #define wait_event_idle_timeout(wq, condition, timeout) wait_event_timeout(wq, condition, timeout)
 
-/* With the lock held, but while it sleeps. */
-#define wait_event_lock_irq(wq, condition, lock)                                                           \
-	do {                                                                                               \
-		if (!(condition))                                                                          \
-			cmwq_wait_event(wq, condition, prepare_to_wait, TASK_UNINTERRUPTIBLE,              \
-					spin_unlock_irq(&(lock)); schedule(); spin_lock_irq(&(lock)));     \
+/* The caller holds the lock, except while it sleeps. */
+#define wait_event_lock_irq(wq, condition, lock)                                              \
+	do {                                                                                  \
+		if (!(condition))                                                             \
+			cmwq_wait_event(wq, condition, prepare_to_wait, TASK_UNINTERRUPTIBLE, \
+				spin_unlock_irq(&(lock));                                     \
+				schedule(); spin_lock_irq(&(lock)));                          \
 	} while (0)
-#define wait_event_cmd(wq, condition, before, after)                                                                        \
-	do {                                                                                                                \
-		if (!(condition))                                                                                           \
-			cmwq_wait_event(wq, condition, prepare_to_wait, TASK_UNINTERRUPTIBLE, before; schedule(); after); \
+#define wait_event_cmd(wq, condition, before, after)                                          \
+	do {                                                                                  \
+		if (!(condition))                                                             \
+			cmwq_wait_event(wq, condition, prepare_to_wait, TASK_UNINTERRUPTIBLE, \
+				before;                                                       \
+				schedule(); after);                                           \
 	} while (0)
 
 #define init_waitqueue_func_entry(entry, function)     \
@@ -275,7 +308,8 @@ static inline CMWQ_MUST_CHECK long cmwq_time_left(long left)
 #define wake_up_interruptible_sync(wq) wake_up_interruptible(wq)
 
 /* 0: nothing interrupts. */
-static inline long prepare_to_wait_event(struct wait_queue_head *wq, struct wait_queue_entry *entry, unsigned int state)
+static inline long prepare_to_wait_event(struct wait_queue_head *wq, struct wait_queue_entry *entry,
+	unsigned int state)
 {
 	if (entry->flags & WQ_FLAG_EXCLUSIVE)
 		prepare_to_wait_exclusive(wq, entry, state);
@@ -294,16 +328,19 @@ static inline bool wq_has_single_sleeper(struct wait_queue_head *wq)
 	return single;
 }
 
-/* The waker says so in the entry, so that no state has to be set before the condition is looked at. */
+/*
+ * The waker marks the entry, so the waiter need not set a state before it looks at its condition.
+ */
 #define WQ_FLAG_WOKEN 2u
 
-static inline int woken_wake_function(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
+static inline int woken_wake_function(struct wait_queue_entry *entry, unsigned int mode, int flags,
+	void *key)
 {
 	__atomic_fetch_or(&entry->flags, WQ_FLAG_WOKEN, __ATOMIC_SEQ_CST);
 	return default_wake_function(entry, mode, flags, key);
 }
 
-/* How many jiffies were left. */
+/* Returns how many jiffies were left. */
 static inline long wait_woken(struct wait_queue_entry *entry, unsigned int mode, long timeout)
 {
 	set_current_state(mode);
@@ -319,30 +356,35 @@ static inline long wait_woken(struct wait_queue_entry *entry, unsigned int mode,
 		wait_event_lock_irq(wq, condition, lock);        \
 		0;                                               \
 	})
-#define wait_event_idle_exclusive(wq, condition) ((void)wait_event_killable_exclusive(wq, condition))
+#define wait_event_idle_exclusive(wq, condition) \
+	((void)wait_event_killable_exclusive(wq, condition))
 #define wait_event_state(wq, condition, state) wait_event_killable(wq, condition)
-#define wait_event_lock_irq_timeout(wq, condition, lock, timeout)                                                       \
-	cmwq_time_left(__extension__({                                                                                  \
-		long cmwq_left = (long)(timeout);                                                                       \
-		int cmwq_true = !!(condition);                                                                          \
-		if (!cmwq_true)                                                                                         \
-			cmwq_wait_event(wq, (cmwq_true = !!(condition)) || !cmwq_left, prepare_to_wait, TASK_UNINTERRUPTIBLE, \
-					spin_unlock_irq(&(lock)); cmwq_left = schedule_timeout(cmwq_left); spin_lock_irq(&(lock))); \
-		cmwq_true && !cmwq_left ? 1 : cmwq_true ? cmwq_left : 0;                                                \
+#define wait_event_lock_irq_timeout(wq, condition, lock, timeout)                                 \
+	cmwq_time_left(__extension__({                                                            \
+		long cmwq_left = (long)(timeout);                                                 \
+		int cmwq_true = !!(condition);                                                    \
+		if (!cmwq_true)                                                                   \
+			cmwq_wait_event(wq, (cmwq_true = !!(condition)) || !cmwq_left,            \
+				prepare_to_wait, TASK_UNINTERRUPTIBLE, spin_unlock_irq(&(lock));  \
+				cmwq_left = schedule_timeout(cmwq_left); spin_lock_irq(&(lock))); \
+		cmwq_true && !cmwq_left ? 1 : cmwq_true ? cmwq_left : 0;                          \
 	}))
 
-#define wait_event_lock_irq_cmd(wq, condition, lock, cmd)                                                          \
-	do {                                                                                                       \
-		if (!(condition))                                                                                  \
-			cmwq_wait_event(wq, condition, prepare_to_wait, TASK_UNINTERRUPTIBLE,                      \
-					spin_unlock_irq(&(lock)); cmd; schedule(); spin_lock_irq(&(lock)));        \
+#define wait_event_lock_irq_cmd(wq, condition, lock, cmd)                                     \
+	do {                                                                                  \
+		if (!(condition))                                                             \
+			cmwq_wait_event(wq, condition, prepare_to_wait, TASK_UNINTERRUPTIBLE, \
+				spin_unlock_irq(&(lock));                                     \
+				cmd; schedule(); spin_lock_irq(&(lock)));                     \
 	} while (0)
 #define init_wait_func(entry, function)          \
 	do {                                     \
 		init_wait(entry);                \
 		(entry)->func = (function);      \
 	} while (0)
-/* With the lock of the queue held, but while it sleeps; the waker calls wake_up_locked(). */
+/*
+ * The caller holds the lock of the queue, except while it sleeps; the waker calls wake_up_locked().
+ */
 #define wait_event_interruptible_locked(wq, condition)                             \
 	__extension__({                                                            \
 		DEFINE_WAIT(cmwq_entry);                                           \
@@ -358,26 +400,30 @@ static inline long wait_woken(struct wait_queue_entry *entry, unsigned int mode,
 		__set_current_state(TASK_RUNNING);                                 \
 		0;                                                                 \
 	})
-#define wait_event_interruptible_locked_irq(wq, condition) wait_event_interruptible_locked(wq, condition)
+#define wait_event_interruptible_locked_irq(wq, condition) \
+	wait_event_interruptible_locked(wq, condition)
 
-/* With the lock of the queue held. */
+/* The caller holds the lock of the queue. */
 static inline void __add_wait_queue(struct wait_queue_head *wq, struct wait_queue_entry *entry)
 {
 	list_add(&entry->entry, &wq->head);
 }
 
-static inline void __add_wait_queue_exclusive(struct wait_queue_head *wq, struct wait_queue_entry *entry)
+static inline void __add_wait_queue_exclusive(struct wait_queue_head *wq,
+	struct wait_queue_entry *entry)
 {
 	entry->flags |= WQ_FLAG_EXCLUSIVE;
 	__add_wait_queue(wq, entry);
 }
 
-static inline void __add_wait_queue_entry_tail(struct wait_queue_head *wq, struct wait_queue_entry *entry)
+static inline void __add_wait_queue_entry_tail(struct wait_queue_head *wq,
+	struct wait_queue_entry *entry)
 {
 	list_add_tail(&entry->entry, &wq->head);
 }
 
-static inline void __add_wait_queue_entry_tail_exclusive(struct wait_queue_head *wq, struct wait_queue_entry *entry)
+static inline void __add_wait_queue_entry_tail_exclusive(struct wait_queue_head *wq,
+	struct wait_queue_entry *entry)
 {
 	entry->flags |= WQ_FLAG_EXCLUSIVE;
 	__add_wait_queue_entry_tail(wq, entry);
@@ -396,17 +442,20 @@ static inline void init_wait_entry(struct wait_queue_entry *entry, int flags)
 	entry->flags = (unsigned int)flags;
 }
 
-#define wait_event_exclusive_cmd(wq, condition, before, after)                                                                        \
-	do {                                                                                                                          \
-		if (!(condition))                                                                                                     \
-			cmwq_wait_event(wq, condition, prepare_to_wait_exclusive, TASK_UNINTERRUPTIBLE, before; schedule(); after); \
+#define wait_event_exclusive_cmd(wq, condition, before, after)                    \
+	do {                                                                      \
+		if (!(condition))                                                 \
+			cmwq_wait_event(wq, condition, prepare_to_wait_exclusive, \
+				TASK_UNINTERRUPTIBLE, before;                     \
+				schedule(); after);                               \
 	} while (0)
 #define wait_event_interruptible_lock_irq_cmd(wq, condition, lock, cmd)    \
 	__extension__({                                                    \
 		wait_event_lock_irq_cmd(wq, condition, lock, cmd);         \
 		0;                                                         \
 	})
-#define wait_event_interruptible_lock_irq_timeout(wq, condition, lock, timeout) wait_event_lock_irq_timeout(wq, condition, lock, timeout)
+#define wait_event_interruptible_lock_irq_timeout(wq, condition, lock, timeout) \
+	wait_event_lock_irq_timeout(wq, condition, lock, timeout)
 
 #endif
 #endif

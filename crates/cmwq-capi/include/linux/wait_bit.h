@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: waiting until a bit is clear, or until something about a variable is so. Waiters and
- * those that wake them meet if they are of one program or shared object. Nothing interrupts a wait. A program that brings its own defines
- * CMWQ_NO_WAIT or CMWQ_NO_BITOPS.
+ * This header of cmwq has names of the kernel, for programs in user space: waiting until a bit is
+ * clear, or until something about a variable is so. Waiters and those that wake them meet if they
+ * are of one program or shared object. Nothing interrupts a wait. A program that brings its own
+ * defines CMWQ_NO_WAIT or CMWQ_NO_BITOPS.
  */
 #ifndef CMWQ_LINUX_WAIT_BIT_H
 #define CMWQ_LINUX_WAIT_BIT_H
@@ -34,7 +35,7 @@ struct cmwq_bit_bucket {
 
 enum { CMWQ_BIT_BUCKETS = 64, CMWQ_NO_BIT = -1 };
 
-/* One for all files of a program; zeros are locks that are free. */
+/* All files of a program share one table; zeros are locks that are free. */
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -48,7 +49,9 @@ static inline struct cmwq_bit_bucket *cmwq_bit_bucket_of(const volatile void *wo
 	return &cmwq_bit_buckets[((uintptr_t)word >> 3) * 11400714819323198485ull >> 58];
 }
 
-/* The caller sets its state before it looks: a waker that comes in between finds it. */
+/*
+ * The caller sets its state before it looks at the bit, so a waker that comes in between finds it.
+ */
 static inline void cmwq_bit_prepare(struct cmwq_bit_waiter *waiter)
 {
 	struct cmwq_bit_bucket *bucket = cmwq_bit_bucket_of(waiter->word);
@@ -100,7 +103,7 @@ static inline void cmwq_bit_wake(const volatile void *word, int bit)
 		cmwq_bit_finish(&cmwq_waiter);                                                    \
 	} while (0)
 
-/* Wakes those that wait for the bit, which the caller has cleared. */
+/* Wakes the threads that wait for the bit, which the caller has cleared. */
 static inline void wake_up_bit(const volatile unsigned long *word, int bit)
 {
 	cmwq_bit_wake(word, bit);
@@ -123,15 +126,17 @@ static inline int wait_on_bit(unsigned long *word, int bit, unsigned int mode)
 
 #define wait_on_bit_io(word, bit, mode) wait_on_bit((word), (bit), (mode))
 
-/* -EAGAIN: it was set for so many jiffies. */
-static inline CMWQ_MUST_CHECK int wait_on_bit_timeout(unsigned long *word, int bit, unsigned int mode, unsigned long timeout)
+/* Returns -EAGAIN if the bit was set for so many jiffies. */
+static inline CMWQ_MUST_CHECK int wait_on_bit_timeout(unsigned long *word, int bit,
+	unsigned int mode, unsigned long timeout)
 {
 	bool clear = !test_bit_acquire(bit, word);
 	long left = (long)timeout;
 
 	(void)mode;
 	if (!clear)
-		cmwq_bit_wait(word, bit, (clear = !test_bit_acquire(bit, word)) || !left, left = schedule_timeout(left));
+		cmwq_bit_wait(word, bit, (clear = !test_bit_acquire(bit, word)) || !left,
+			left = schedule_timeout(left));
 	return clear ? 0 : -EAGAIN;
 }
 
@@ -146,7 +151,7 @@ static inline int wait_on_bit_lock(unsigned long *word, int bit, unsigned int mo
 
 #define wait_on_bit_lock_io(word, bit, mode) wait_on_bit_lock((word), (bit), (mode))
 
-/* Wakes those that wait for something about the variable, which the caller has changed. */
+/* Wakes the threads that wait for a condition on the variable, which the caller has changed. */
 static inline void wake_up_var(void *var)
 {
 	cmwq_bit_wake(var, CMWQ_NO_BIT);
@@ -163,18 +168,22 @@ static inline void wake_up_var(void *var)
 		0;                                   \
 	})
 #define wait_var_event_interruptible(var, condition) wait_var_event_killable((var), (condition))
-/* What is left of the time, at least 1; 0: it was over and the condition did not hold. */
-#define wait_var_event_timeout(var, condition, timeout)                                                              \
-	cmwq_time_left(__extension__({                                                                               \
-		long cmwq_left = (long)(timeout);                                                                    \
-		bool cmwq_holds = (condition);                                                                       \
-		if (!cmwq_holds)                                                                                     \
-			cmwq_bit_wait((var), CMWQ_NO_BIT, (cmwq_holds = (condition)) || !cmwq_left,                  \
-				      cmwq_left = schedule_timeout(cmwq_left));                                      \
-		cmwq_holds ? (cmwq_left ? cmwq_left : 1) : 0;                                                        \
+/*
+ * Returns what is left of the time, at least 1; 0: the time was over and the condition did not
+ * hold.
+ */
+#define wait_var_event_timeout(var, condition, timeout)                   \
+	cmwq_time_left(__extension__({                                    \
+		long cmwq_left = (long)(timeout);                         \
+		bool cmwq_holds = (condition);                            \
+		if (!cmwq_holds)                                          \
+			cmwq_bit_wait((var), CMWQ_NO_BIT,                 \
+				(cmwq_holds = (condition)) || !cmwq_left, \
+				cmwq_left = schedule_timeout(cmwq_left)); \
+		cmwq_holds ? (cmwq_left ? cmwq_left : 1) : 0;             \
 	}))
 
-/* Clears the bit and wakes those that wait for it; true: it was set. */
+/* Clears the bit and wakes the threads that wait for it. true: the bit was set. */
 static inline bool test_and_clear_wake_up_bit(int bit, unsigned long *word)
 {
 	bool was = test_and_clear_bit(bit, word);
@@ -184,14 +193,14 @@ static inline bool test_and_clear_wake_up_bit(int bit, unsigned long *word)
 	return was;
 }
 
-/* What the caller did before is seen by those that find the value. */
+/* A thread that finds the value sees what the caller did before. */
 #define store_release_wake_up(var, value)       \
 	do {                                    \
 		smp_store_release((var), (value)); \
 		smp_mb();                       \
 		wake_up_var(var);               \
 	} while (0)
-/* true: it is 0 now, and those that wait for that are woken. */
+/* true: the counter is 0 now, and the threads that wait for that are woken. */
 #define atomic_dec_and_wake_up(counter)                                   \
 	__extension__({                                                   \
 		bool cmwq_zero = atomic_dec_and_test(counter);            \
@@ -199,14 +208,16 @@ static inline bool test_and_clear_wake_up_bit(int bit, unsigned long *word)
 			wake_up_var(counter);                             \
 		cmwq_zero;                                                \
 	})
-/* With the lock held, but while it sleeps. */
-#define cmwq_wait_var_locked(var, condition, unlock, lock)                                                  \
-	do {                                                                                                \
-		if (!(condition))                                                                           \
-			cmwq_bit_wait((var), CMWQ_NO_BIT, condition, unlock; schedule(); lock);             \
+/* The caller holds the lock, except while it sleeps. */
+#define cmwq_wait_var_locked(var, condition, unlock, lock)                                      \
+	do {                                                                                    \
+		if (!(condition))                                                               \
+			cmwq_bit_wait((var), CMWQ_NO_BIT, condition, unlock; schedule(); lock); \
 	} while (0)
-#define wait_var_event_mutex(var, condition, mutex) cmwq_wait_var_locked(var, condition, mutex_unlock(mutex), mutex_lock(mutex))
-#define wait_var_event_spinlock(var, condition, spinlock) cmwq_wait_var_locked(var, condition, spin_unlock(spinlock), spin_lock(spinlock))
+#define wait_var_event_mutex(var, condition, mutex) \
+	cmwq_wait_var_locked(var, condition, mutex_unlock(mutex), mutex_lock(mutex))
+#define wait_var_event_spinlock(var, condition, spinlock) \
+	cmwq_wait_var_locked(var, condition, spin_unlock(spinlock), spin_lock(spinlock))
 
 #endif
 #endif

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: workqueues under the kernel's names. Code written for the kernel's interface
- * compiles against this and behaves the same, but for what docs/c.md lists. Everything is a thin layer over <cmwq.h>, where
- * ownership, threads, return values and errors are described. Delays are in jiffies, of a millisecond here.
+ * This header of cmwq has names of the kernel, for programs in user space: workqueues under the
+ * kernel's names. Code written for the kernel's interface compiles against this and behaves the
+ * same, but for what docs/c.md lists. Everything is a thin layer over <cmwq.h>, where ownership,
+ * threads, return values and errors are described. Delays are in jiffies, of a millisecond here.
  *
- * A program that brings its own of something makes ours step aside, and pass on to the next header of that name:
- *   CMWQ_NO_CONTAINER_OF, CMWQ_NO_TYPES, CMWQ_NO_LIST_HEAD, CMWQ_NO_JIFFIES, CMWQ_NO_CPUMASK (workqueue attributes go with it),
- *   CMWQ_NO_COMPLETION, CMWQ_NO_ERR, CMWQ_NO_KERNEL_MACROS, and so on for each neighbour; CMWQ_NO_NEIGHBOURS for all of these;
- *   CMWQ_NO_SYSTEM_WORKQUEUES.
+ * A program that brings its own of something makes ours step aside, and pass on to the next header
+ * of that name: CMWQ_NO_CONTAINER_OF, CMWQ_NO_TYPES, CMWQ_NO_LIST_HEAD, CMWQ_NO_JIFFIES,
+ * CMWQ_NO_CPUMASK (workqueue attributes go with it), CMWQ_NO_COMPLETION, CMWQ_NO_ERR,
+ * CMWQ_NO_KERNEL_MACROS, and so on for each neighbour; CMWQ_NO_NEIGHBOURS for all of these;
+ * CMWQ_NO_SYSTEM_WORKQUEUES.
  */
 #ifndef CMWQ_LINUX_WORKQUEUE_H
 #define CMWQ_LINUX_WORKQUEUE_H
@@ -15,12 +17,12 @@
 #include <linux/cmwq_base.h>
 #include <errno.h>
 #include <linux/types.h>
-/* What code finds by including the kernel's header of this name. */
+/* Code finds these headers, too, when it includes the kernel's header of this name. */
 #include <linux/atomic.h>
 #include <linux/bitops.h>
 #include <linux/list.h>
 #include <linux/lockdep.h>
-/* Timers count in jiffies of ours. */
+/* Timers count in the jiffies of this library. */
 #if !defined(CMWQ_NO_TYPES) && !defined(CMWQ_NO_JIFFIES)
 #include <linux/timer.h>
 #endif
@@ -73,18 +75,21 @@ enum wq_consts {
 #endif
 
 CMWQ_PRINTF(4, 0)
-static inline struct workqueue_struct *cmwq_valloc_workqueue(bool ordered, unsigned int flags, int max_active, const char *fmt, va_list args)
+static inline struct workqueue_struct *cmwq_valloc_workqueue(bool ordered, unsigned int flags,
+	int max_active, const char *fmt, va_list args)
 {
 	char text[128] = "", *name = fmt ? text : NULL;
 
 	if (fmt)
 		vsnprintf(text, sizeof(text), fmt, args);
-	return cmwq_to_workqueue(ordered ? cmwq_alloc_ordered_workqueue(name, flags) : cmwq_alloc_workqueue(name, flags, max_active));
+	return cmwq_to_workqueue(ordered ? cmwq_alloc_ordered_workqueue(name, flags)
+					 : cmwq_alloc_workqueue(name, flags, max_active));
 }
 
-/* NULL on failure, with errno: see cmwq_alloc_workqueue(). */
+/* Returns NULL on failure and sets errno: see cmwq_alloc_workqueue(). */
 CMWQ_PRINTF(1, 4)
-static CMWQ_MUST_CHECK struct workqueue_struct *alloc_workqueue(const char *fmt, unsigned int flags, int max_active, ...)
+static CMWQ_MUST_CHECK struct workqueue_struct *alloc_workqueue(const char *fmt, unsigned int flags,
+	int max_active, ...)
 {
 	struct workqueue_struct *wq;
 	va_list args;
@@ -96,7 +101,8 @@ static CMWQ_MUST_CHECK struct workqueue_struct *alloc_workqueue(const char *fmt,
 }
 
 CMWQ_PRINTF(1, 3)
-static CMWQ_MUST_CHECK struct workqueue_struct *alloc_ordered_workqueue(const char *fmt, unsigned int flags, ...)
+static CMWQ_MUST_CHECK struct workqueue_struct *alloc_ordered_workqueue(const char *fmt,
+	unsigned int flags, ...)
 {
 	struct workqueue_struct *wq;
 	va_list args;
@@ -107,11 +113,12 @@ static CMWQ_MUST_CHECK struct workqueue_struct *alloc_ordered_workqueue(const ch
 	return wq;
 }
 
-/* The map is a lock checker's, which is not here. */
+/* The map is for a lock checker, which this library does not have. */
 struct lockdep_map;
 
 CMWQ_PRINTF(1, 5)
-static CMWQ_MUST_CHECK struct workqueue_struct *alloc_workqueue_lockdep_map(const char *fmt, unsigned int flags, int max_active, struct lockdep_map *map, ...)
+static CMWQ_MUST_CHECK struct workqueue_struct *alloc_workqueue_lockdep_map(const char *fmt,
+	unsigned int flags, int max_active, struct lockdep_map *map, ...)
 {
 	struct workqueue_struct *wq;
 	va_list args;
@@ -123,7 +130,8 @@ static CMWQ_MUST_CHECK struct workqueue_struct *alloc_workqueue_lockdep_map(cons
 }
 
 CMWQ_PRINTF(1, 4)
-static CMWQ_MUST_CHECK struct workqueue_struct *alloc_ordered_workqueue_lockdep_map(const char *fmt, unsigned int flags, struct lockdep_map *map, ...)
+static CMWQ_MUST_CHECK struct workqueue_struct *alloc_ordered_workqueue_lockdep_map(const char *fmt,
+	unsigned int flags, struct lockdep_map *map, ...)
 {
 	struct workqueue_struct *wq;
 	va_list args;
@@ -146,10 +154,12 @@ static inline CMWQ_MUST_CHECK struct workqueue_struct *create_workqueue(const ch
 
 static inline CMWQ_MUST_CHECK struct workqueue_struct *create_freezable_workqueue(const char *name)
 {
-	return cmwq_to_workqueue(cmwq_alloc_workqueue(name, WQ_UNBOUND | WQ_FREEZABLE | WQ_MEM_RECLAIM, 1));
+	return cmwq_to_workqueue(
+		cmwq_alloc_workqueue(name, WQ_UNBOUND | WQ_FREEZABLE | WQ_MEM_RECLAIM, 1));
 }
 
-static inline CMWQ_MUST_CHECK struct workqueue_struct *create_singlethread_workqueue(const char *name)
+static inline CMWQ_MUST_CHECK struct workqueue_struct *create_singlethread_workqueue(
+	const char *name)
 {
 	return cmwq_to_workqueue(cmwq_alloc_ordered_workqueue(name, WQ_MEM_RECLAIM));
 }
@@ -189,7 +199,7 @@ static inline bool workqueue_congested(int cpu, struct workqueue_struct *wq)
 	return cmwq_workqueue_congested(cpu, cmwq_of_workqueue(wq));
 }
 
-/* All workqueues can be inspected: nothing is left to do. */
+/* Tools can inspect every workqueue, so nothing is left to do. */
 static inline int workqueue_sysfs_register(struct workqueue_struct *wq)
 {
 	(void)wq;
@@ -220,7 +230,10 @@ static inline void show_freezable_workqueues(void)
 #define system_freezable_power_efficient_wq CMWQ_SYSTEM(freezable_power_efficient)
 #define system_bh_wq CMWQ_SYSTEM(bh)
 #define system_bh_highpri_wq CMWQ_SYSTEM(bh_highpri)
-/* Deprecated: the first work queued on either is warned of, once in a process. */
+/*
+ * Deprecated: the library warns of the first work that a thread queues on either, once in a
+ * process.
+ */
 #define system_wq CMWQ_SYSTEM(deprecated)
 #define system_unbound_wq CMWQ_SYSTEM(deprecated_unbound)
 #endif
@@ -242,24 +255,32 @@ static inline bool queue_work_node(int node, struct workqueue_struct *wq, struct
 	return cmwq_queue_work_node(node, cmwq_of_workqueue(wq), cmwq_of_work(work));
 }
 
-static inline bool queue_delayed_work(struct workqueue_struct *wq, struct delayed_work *dwork, unsigned long delay)
+static inline bool queue_delayed_work(struct workqueue_struct *wq, struct delayed_work *dwork,
+	unsigned long delay)
 {
-	return cmwq_queue_delayed_work_ns(cmwq_of_workqueue(wq), cmwq_of_delayed(dwork), cmwq_jiffies_to_ns(delay));
+	return cmwq_queue_delayed_work_ns(cmwq_of_workqueue(wq), cmwq_of_delayed(dwork),
+		cmwq_jiffies_to_ns(delay));
 }
 
-static inline bool queue_delayed_work_on(int cpu, struct workqueue_struct *wq, struct delayed_work *dwork, unsigned long delay)
+static inline bool queue_delayed_work_on(int cpu, struct workqueue_struct *wq,
+	struct delayed_work *dwork, unsigned long delay)
 {
-	return cmwq_queue_delayed_work_on_ns(cpu, cmwq_of_workqueue(wq), cmwq_of_delayed(dwork), cmwq_jiffies_to_ns(delay));
+	return cmwq_queue_delayed_work_on_ns(cpu, cmwq_of_workqueue(wq), cmwq_of_delayed(dwork),
+		cmwq_jiffies_to_ns(delay));
 }
 
-static inline bool mod_delayed_work(struct workqueue_struct *wq, struct delayed_work *dwork, unsigned long delay)
+static inline bool mod_delayed_work(struct workqueue_struct *wq, struct delayed_work *dwork,
+	unsigned long delay)
 {
-	return cmwq_mod_delayed_work_ns(cmwq_of_workqueue(wq), cmwq_of_delayed(dwork), cmwq_jiffies_to_ns(delay));
+	return cmwq_mod_delayed_work_ns(cmwq_of_workqueue(wq), cmwq_of_delayed(dwork),
+		cmwq_jiffies_to_ns(delay));
 }
 
-static inline bool mod_delayed_work_on(int cpu, struct workqueue_struct *wq, struct delayed_work *dwork, unsigned long delay)
+static inline bool mod_delayed_work_on(int cpu, struct workqueue_struct *wq,
+	struct delayed_work *dwork, unsigned long delay)
 {
-	return cmwq_mod_delayed_work_on_ns(cpu, cmwq_of_workqueue(wq), cmwq_of_delayed(dwork), cmwq_jiffies_to_ns(delay));
+	return cmwq_mod_delayed_work_on_ns(cpu, cmwq_of_workqueue(wq), cmwq_of_delayed(dwork),
+		cmwq_jiffies_to_ns(delay));
 }
 
 #ifndef CMWQ_NO_SYSTEM_WORKQUEUES
@@ -278,12 +299,13 @@ static inline bool schedule_delayed_work(struct delayed_work *dwork, unsigned lo
 	return queue_delayed_work(system_percpu_wq, dwork, delay);
 }
 
-static inline bool schedule_delayed_work_on(int cpu, struct delayed_work *dwork, unsigned long delay)
+static inline bool schedule_delayed_work_on(int cpu, struct delayed_work *dwork,
+	unsigned long delay)
 {
 	return queue_delayed_work_on(cpu, system_percpu_wq, dwork, delay);
 }
 
-/* Obsolete: warns, since others' work is waited for. */
+/* Obsolete: the library warns, since the caller waits for the work of other code, too. */
 static inline void flush_scheduled_work(void)
 {
 	flush_workqueue(system_percpu_wq);
@@ -294,7 +316,7 @@ static inline void flush_scheduled_work(void)
 
 #ifdef CMWQ_HAS_RCU
 struct rcu_work {
-	/* Pending on a timer that never fires while it waits for the grace period. */
+	/* The item is pending on a timer that never fires while it waits for the grace period. */
 	union {
 		struct work_struct work;
 		struct delayed_work cmwq_dwork;
@@ -313,24 +335,35 @@ static inline struct rcu_work *to_rcu_work(struct work_struct *work)
 
 static inline void cmwq_rcu_work_ready(struct rcu_head *head)
 {
-	struct rcu_work *rwork = (struct rcu_work *)(void *)((char *)head - offsetof(struct rcu_work, rcu));
+	struct rcu_work *rwork = (struct rcu_work *)(void *)((char *)head -
+		offsetof(struct rcu_work, rcu));
 
-	cmwq_mod_delayed_work_ns(cmwq_of_workqueue(rwork->wq), cmwq_of_delayed(&rwork->cmwq_dwork), 0);
+	cmwq_mod_delayed_work_ns(cmwq_of_workqueue(rwork->wq), cmwq_of_delayed(&rwork->cmwq_dwork),
+		0);
 }
 
-/* Queues it when all read-side sections that have begun have ended. It is pending meanwhile. */
+/*
+ * Queues the item when all read-side sections that have begun have ended. The item is pending
+ * meanwhile.
+ */
 static inline bool queue_rcu_work(struct workqueue_struct *wq, struct rcu_work *rwork)
 {
 	static char cmwq_said;
-	/* A year: callbacks come before. */
-	int fate = cmwq_try_queue_delayed_work_ns(cmwq_of_workqueue(wq), cmwq_of_delayed(&rwork->cmwq_dwork), 31536000000000000ull);
+	/* A year: the callback comes earlier. */
+	int fate = cmwq_try_queue_delayed_work_ns(cmwq_of_workqueue(wq),
+		cmwq_of_delayed(&rwork->cmwq_dwork), 31536000000000000ull);
 
 	if (fate == CMWQ_QUEUED_DISABLED && !__atomic_test_and_set(&cmwq_said, __ATOMIC_RELAXED))
-		fprintf(stderr, "queue_rcu_work: the item is disabled, which an rcu_work must not be: it is not queued\n");
+		fprintf(stderr,
+			"queue_rcu_work: the item is disabled, which an rcu_work must not be: it "
+			"is not queued\n");
 	if (fate != CMWQ_QUEUED_ACCEPTED)
 		return false;
 #if defined(CMWQ_TSAN) || defined(CMWQ_VALGRIND)
-	/* The callback before has read it, and the item was queued since. */
+	/*
+	 * The callback of the grace period before has read it, and another thread has queued the
+	 * item since.
+	 */
 	cmwq_told_acquire(&rwork->cmwq_dwork);
 #endif
 	rwork->wq = wq;
@@ -395,7 +428,7 @@ static inline int schedule_on_each_cpu(work_func_t func)
 	return cmwq_schedule_on_each_cpu((cmwq_work_fn)(void (*)(void))func);
 }
 
-/* Every thread may block: it runs at once. */
+/* Every thread may block, so the function runs at once. */
 static inline int execute_in_process_context(work_func_t fn, struct execute_work *ew)
 {
 	fn(&ew->work);
@@ -425,9 +458,14 @@ struct workqueue_attrs {
 	cpumask_var_t cpumask;
 };
 
-CMWQ_ASSERT(sizeof(struct workqueue_attrs) == sizeof(struct cmwq_workqueue_attrs), "layout of workqueue_attrs");
-CMWQ_ASSERT(offsetof(struct workqueue_attrs, affn_strict) == offsetof(struct cmwq_workqueue_attrs, affinity_strict), "layout of workqueue_attrs");
-CMWQ_ASSERT(offsetof(struct workqueue_attrs, cpumask) == offsetof(struct cmwq_workqueue_attrs, cpumask), "layout of workqueue_attrs");
+CMWQ_ASSERT(sizeof(struct workqueue_attrs) == sizeof(struct cmwq_workqueue_attrs),
+	"layout of workqueue_attrs");
+CMWQ_ASSERT(offsetof(struct workqueue_attrs, affn_strict) ==
+		offsetof(struct cmwq_workqueue_attrs, affinity_strict),
+	"layout of workqueue_attrs");
+CMWQ_ASSERT(offsetof(struct workqueue_attrs, cpumask) ==
+		offsetof(struct cmwq_workqueue_attrs, cpumask),
+	"layout of workqueue_attrs");
 
 static inline CMWQ_MUST_CHECK struct workqueue_attrs *alloc_workqueue_attrs(void)
 {
@@ -439,9 +477,11 @@ static inline void free_workqueue_attrs(struct workqueue_attrs *attrs)
 	cmwq_free_workqueue_attrs((struct cmwq_workqueue_attrs *)(void *)attrs);
 }
 
-static inline int apply_workqueue_attrs(struct workqueue_struct *wq, const struct workqueue_attrs *attrs)
+static inline int apply_workqueue_attrs(struct workqueue_struct *wq,
+	const struct workqueue_attrs *attrs)
 {
-	return cmwq_apply_workqueue_attrs(cmwq_of_workqueue(wq), (const struct cmwq_workqueue_attrs *)(const void *)attrs);
+	return cmwq_apply_workqueue_attrs(cmwq_of_workqueue(wq),
+		(const struct cmwq_workqueue_attrs *)(const void *)attrs);
 }
 
 static inline int workqueue_set_unbound_cpumask(struct cpumask *cpus)

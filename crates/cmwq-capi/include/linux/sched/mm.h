@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: how memory is asked for means nothing here. A program that brings its own defines CMWQ_NO_SCHED.
+ * This header of cmwq has names of the kernel, for programs in user space: how memory is asked for
+ * means nothing here. A program that brings its own defines CMWQ_NO_SCHED.
  */
 #ifndef CMWQ_LINUX_SCHED_MM_H
 #define CMWQ_LINUX_SCHED_MM_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: a part of <linux/sched.h>. A program that brings its own defines CMWQ_NO_SCHED.
+ * This header of cmwq is a part of <linux/sched.h>, as in the kernel. A program that brings its own
+ * defines CMWQ_NO_SCHED.
  */
 #ifndef CMWQ_LINUX_SCHED_TASK_H
 #define CMWQ_LINUX_SCHED_TASK_H

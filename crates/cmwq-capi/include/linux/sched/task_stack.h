@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel-shaped, for user space; part of cmwq: what lies on the calling thread's stack. A program that brings its own defines CMWQ_NO_SCHED.
+ * This header of cmwq has names of the kernel, for programs in user space: what lies on the calling
+ * thread's stack. A program that brings its own defines CMWQ_NO_SCHED.
  */
 #ifndef CMWQ_LINUX_SCHED_TASK_STACK_H
 #define CMWQ_LINUX_SCHED_TASK_STACK_H
@@ -32,7 +33,8 @@ static inline int object_is_on_stack(const void *object)
 
 	if (pthread_getattr_np(pthread_self(), &attr))
 		return 0;
-	is = !pthread_attr_getstack(&attr, &base, &size) && (const char *)object >= (char *)base && (const char *)object < (char *)base + size;
+	is = !pthread_attr_getstack(&attr, &base, &size) && (const char *)object >= (char *)base &&
+		(const char *)object < (char *)base + size;
 	pthread_attr_destroy(&attr);
 	return is;
 }
