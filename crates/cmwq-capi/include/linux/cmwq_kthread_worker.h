@@ -428,12 +428,20 @@ static inline CMWQ_MUST_CHECK struct kthread_worker *cmwq_kthread_started(
 
 /*
  * The worker runs what is queued, then its thread ends and the worker is freed. The caller has to
- * cancel delayed work before.
+ * cancel delayed work before. If the caller is the worker's own thread, the function warns, and the
+ * worker stays.
  */
 static inline void kthread_destroy_worker(struct kthread_worker *worker)
 {
-	struct task_struct *task = worker->task;
+	struct task_struct *task;
+	bool own;
 
+	pthread_mutex_lock(&worker->lock);
+	task = worker->task;
+	own = cmwq_kthread_is_own(worker);
+	pthread_mutex_unlock(&worker->lock);
+	if (cmwq_kthread_warn_of_own(own))
+		return;
 	kthread_flush_worker(worker);
 	kthread_stop(task);
 	pthread_mutex_destroy(&worker->lock);

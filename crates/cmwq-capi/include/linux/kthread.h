@@ -16,6 +16,7 @@
 #ifndef CMWQ_NO_KTHREAD
 
 #include <errno.h>
+#include <linux/bug.h>
 #include <linux/completion.h>
 #include <linux/err.h>
 #include <linux/sched.h>
@@ -205,13 +206,15 @@ static inline int kthread_park(struct task_struct *task)
 /*
  * Asks the thread to end, waits until it has, and returns what its function returned. -EINTR: the
  * function was never called. 0: the function has ended the thread by pthread_exit() or a
- * cancellation.
+ * cancellation. -EDEADLK, with a warning: the caller is that thread, so it is not asked to end.
  */
 static inline int kthread_stop(struct task_struct *task)
 {
 	struct cmwq_kthread *thread = cmwq_kthread_of(task);
 	int result;
 
+	if (WARN_ONCE(task == current, "a kthread stops itself, and would wait for its own end\n"))
+		return -EDEADLK;
 	__atomic_fetch_or(&thread->flags, CMWQ_KTHREAD_STOP, __ATOMIC_SEQ_CST);
 	kthread_unpark(task);
 	wait_for_completion(&thread->exited);

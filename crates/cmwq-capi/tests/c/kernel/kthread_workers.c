@@ -320,10 +320,44 @@ static void not_for_oneself(void)
 	kthread_destroy_worker(worker);
 }
 
+static int stops_itself(void *answer)
+{
+	__atomic_store_n((int *)answer, kthread_stop(current), __ATOMIC_SEQ_CST);
+	return kthread_should_stop() ? 0 : 3;
+}
+
+static int from_work;
+
+static void ends_its_worker(struct kthread_work *work)
+{
+	CHECK(kthread_stop(current) == -EDEADLK);
+	kthread_destroy_worker(work->worker);
+	__atomic_store_n(&from_work, 1, __ATOMIC_SEQ_CST);
+}
+
+/* Nor for the end of one's own thread: that is an error, which changes nothing. */
+static void not_for_the_own_end(void)
+{
+	int answer = 0;
+	struct task_struct *task = kthread_run(stops_itself, &answer, "stops-itself");
+	struct kthread_worker *worker = kthread_run_worker(0, "ends-itself");
+	struct kthread_work work;
+
+	CHECK(!IS_ERR(task) && !IS_ERR(worker));
+	CHECK_SOON(__atomic_load_n(&answer, __ATOMIC_SEQ_CST) == -EDEADLK);
+	/* -EINTR would say that its function was not called. */
+	CHECK(kthread_stop(task) == 3);
+	kthread_init_work(&work, ends_its_worker);
+	CHECK(kthread_queue_work(worker, &work));
+	CHECK_SOON(__atomic_load_n(&from_work, __ATOMIC_SEQ_CST));
+	kthread_destroy_worker(worker);
+}
+
 int main(void)
 {
 	in_order();
 	not_for_oneself();
+	not_for_the_own_end();
 	pending_and_cancelled();
 	flushed_in_its_place();
 	work_ends_its_thread();
