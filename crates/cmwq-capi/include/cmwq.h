@@ -795,7 +795,10 @@ void cmwq_synchronize_rcu(void);
  * place is the offset of `head` in memory from malloc(), which is freed then.
  */
 void cmwq_call_rcu(struct cmwq_rcu_head *head, void (*func)(struct cmwq_rcu_head *head));
-/* Waits until all that cmwq_call_rcu() was given before has been called. */
+/*
+ * Waits until all that cmwq_call_rcu() was given before has been called. Within a section, for
+ * which that waits, and in a function that cmwq_call_rcu() was given, it warns and returns.
+ */
 void cmwq_rcu_barrier(void);
 
 /* ---- the process ---- */

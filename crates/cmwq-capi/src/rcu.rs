@@ -184,6 +184,11 @@ abi! {
         if cmwq::raw::current_work().is_some_and(|work| std::ptr::eq(work, callbacks())) {
             return call.wrong(Wrong::OwnItem, "called by a callback, which it would wait for");
         }
+        // SAFETY: the thread's own.
+        if unsafe { task::current().as_ref() }.rcu_depth.get() > 0 {
+            let why = "called within a read-side section, for which callbacks wait";
+            return call.wrong(Wrong::OwnItem, why);
+        }
         // One item runs all callbacks, in the order in which they came. If none waits, those that did are in the run that is flushed.
         loop {
             let none_waits = WAITING.load(Ordering::Acquire).is_null();

@@ -79,6 +79,7 @@ programs! {
     only_workqueue
     parallel_engine
     percpu
+    rcu_within
     reinit
     reserves
     system

@@ -371,6 +371,7 @@ static inline bool queue_rcu_work(struct workqueue_struct *wq, struct rcu_work *
 	return true;
 }
 
+/* Within a read-side section, for which a pending item waits, rcu_barrier() warns, and this does not wait. */
 static inline bool flush_rcu_work(struct rcu_work *rwork)
 {
 	if (!work_pending(&rwork->work))
