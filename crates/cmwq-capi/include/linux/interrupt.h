@@ -16,9 +16,11 @@
 
 #include <linux/atomic.h>
 #include <linux/bottom_half.h>
+#include <linux/bug.h>
 #include <linux/container_of.h>
 #include <linux/irqflags.h>
 #include <linux/preempt.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
 
@@ -62,11 +64,18 @@ static inline bool cmwq_tasklet_is_disabled(struct tasklet_struct *t)
 	return __atomic_load_n(&t->count.counter, __ATOMIC_SEQ_CST) != 0;
 }
 
+static inline void cmwq_tasklet_ends(void *tasklet)
+{
+	cmwq_tasklet_clear((struct tasklet_struct *)tasklet, CMWQ_TASKLET_BIT(TASKLET_STATE_RUN));
+}
+
 static inline void cmwq_tasklet_run(struct cmwq_work *work)
 {
 	struct tasklet_struct *t = CMWQ_CONTAINER_OF(work, struct tasklet_struct, cmwq_work);
 
 	__atomic_fetch_or(&t->state, CMWQ_TASKLET_BIT(TASKLET_STATE_RUN), __ATOMIC_SEQ_CST);
+	/* The flag is cleared also if the tasklet's function ends its thread, by pthread_exit() say. */
+	pthread_cleanup_push(cmwq_tasklet_ends, t);
 	/* The tasklet is no longer scheduled, so a thread can schedule it again. */
 	if (!cmwq_tasklet_is_disabled(t) &&
 		cmwq_tasklet_clear(t, CMWQ_TASKLET_BIT(TASKLET_STATE_SCHED))) {
@@ -75,7 +84,7 @@ static inline void cmwq_tasklet_run(struct cmwq_work *work)
 		else
 			t->func(t->data);
 	}
-	cmwq_tasklet_clear(t, CMWQ_TASKLET_BIT(TASKLET_STATE_RUN));
+	pthread_cleanup_pop(1);
 }
 
 #define CMWQ_TASKLET_INIT(count, is_new, func, callback) \
@@ -140,9 +149,17 @@ static inline void tasklet_schedule(struct tasklet_struct *t)
 
 #define tasklet_hi_schedule(t) tasklet_schedule(t)
 
-/* While it runs. */
+/* Whether its own function asks, which would wait for itself: that warns. */
+static inline bool cmwq_tasklet_is_own(struct tasklet_struct *t)
+{
+	return WARN_ONCE(cmwq_current_work() == &t->cmwq_work, "a tasklet waits for its own end\n");
+}
+
+/* While it runs. From its own function it warns and returns. */
 static inline void tasklet_unlock_wait(struct tasklet_struct *t)
 {
+	if (cmwq_tasklet_is_own(t))
+		return;
 	while (cmwq_tasklet_is(t, TASKLET_STATE_RUN))
 		sched_yield();
 }
@@ -156,7 +173,7 @@ static inline void tasklet_disable_nosync(struct tasklet_struct *t)
 
 /*
  * When this returns the tasklet does not run, and it runs again only when it was enabled as often
- * as it was disabled.
+ * as it was disabled. If the tasklet's own function calls this, it warns and waits for no run.
  */
 static inline void tasklet_disable(struct tasklet_struct *t)
 {
@@ -175,10 +192,16 @@ static inline void tasklet_enable(struct tasklet_struct *t)
 
 /*
  * Waits until the tasklet has run if it is scheduled; a disabled one is then no longer scheduled.
- * The tasklet's own function must not call this.
+ * If the tasklet's own function calls this, it warns and waits for nothing, and the tasklet is no
+ * longer scheduled.
  */
 static inline void tasklet_kill(struct tasklet_struct *t)
 {
+	if (cmwq_tasklet_is_own(t)) {
+		cmwq_cancel_work(&t->cmwq_work);
+		cmwq_tasklet_clear(t, CMWQ_TASKLET_BIT(TASKLET_STATE_SCHED));
+		return;
+	}
 	while (__atomic_fetch_or(&t->state, CMWQ_TASKLET_BIT(CMWQ_TASKLET_KILLED),
 		       __ATOMIC_SEQ_CST) &
 		CMWQ_TASKLET_BIT(CMWQ_TASKLET_KILLED))

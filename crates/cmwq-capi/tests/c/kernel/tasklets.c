@@ -181,10 +181,61 @@ static void waited_for(void)
 	tasklet_kill(&tasklet);
 }
 
+static int returned;
+
+static void waits_for_itself(struct tasklet_struct *tasklet)
+{
+	tasklet_disable(tasklet);
+	tasklet_enable(tasklet);
+	tasklet_schedule(tasklet);
+	tasklet_kill(tasklet);
+	__atomic_fetch_add(&returned, 1, __ATOMIC_SEQ_CST);
+}
+
+/* It is told that it cannot; what it has scheduled before it kills itself does not run. */
+static void not_for_oneself(void)
+{
+	struct tasklet_struct tasklet;
+
+	tasklet_setup(&tasklet, waits_for_itself);
+	tasklet_schedule(&tasklet);
+	CHECK_SOON(__atomic_load_n(&returned, __ATOMIC_SEQ_CST));
+	tasklet_kill(&tasklet);
+	flush_workqueue(system_bh_wq);
+	CHECK(returned == 1 && tasklet.state == 0 && !cmwq_work_pending(&tasklet.cmwq_work));
+}
+
+#ifdef __GLIBC__
+static void ends_its_thread(struct tasklet_struct *tasklet)
+{
+	(void)tasklet;
+	__atomic_store_n(&running, 2, __ATOMIC_SEQ_CST);
+	pthread_exit(NULL);
+}
+
+/* Who waits for a tasklet whose function has ended its thread goes on. */
+static void ended_thread(void)
+{
+	struct tasklet_struct tasklet;
+
+	tasklet_setup(&tasklet, ends_its_thread);
+	tasklet_schedule(&tasklet);
+	CHECK_SOON(READ_ONCE(running) == 2 && !test_bit(TASKLET_STATE_RUN, &tasklet.state));
+	tasklet_disable(&tasklet);
+	tasklet_kill(&tasklet);
+}
+#else
+static void ended_thread(void)
+{
+}
+#endif
+
 int main(void)
 {
 	several_threads();
 	waited_for();
+	not_for_oneself();
+	ended_thread();
 	while_disabled();
 	killed();
 	return 0;
