@@ -4,7 +4,10 @@
  * as far as the process is concerned: what it may use grows and shrinks by hotplug, cpusets and
  * taskset. While there are states, an item looks for changes every half second. Callbacks run on a
  * worker, under the write side of cpus_read_lock(), when the change has happened: no CPU waits for
- * a callback. A program that brings its own defines CMWQ_NO_CPUMASK.
+ * a callback. A callback may take that lock for reading. A callback that changes states would wait
+ * for its own end, so it gets -EDEADLK, with a warning. If a callback ends its thread, by
+ * pthread_exit() for example, only the call ends, and a startup counts as refused (-EINTR). A
+ * program that brings its own header defines CMWQ_NO_CPUMASK.
  */
 #ifndef CMWQ_LINUX_CPUHOTPLUG_H
 #define CMWQ_LINUX_CPUHOTPLUG_H
@@ -19,6 +22,7 @@
 #ifndef CMWQ_NO_CPUMASK
 
 #include <errno.h>
+#include <linux/bug.h>
 #include <linux/cpumask.h>
 #include <linux/list.h>
 #include <pthread.h>
@@ -65,6 +69,8 @@ struct cmwq_cpuhp {
 	 */
 	unsigned int readers;
 	bool written;
+	/* Who writes, and who changes the states, each of which calls callbacks. */
+	struct cmwq_task *writer, *changer;
 	/* Of the states. Before it: cpus_read_lock(). */
 	pthread_mutex_t states;
 	unsigned int nr_states;
@@ -84,18 +90,21 @@ __attribute__((__weak__)) struct cmwq_cpuhp cmwq_cpuhp;
 }
 #endif
 
-/* true: it is locked. A thread that reads may read again. */
+/* true: it is locked. A thread that reads or writes may read again. */
 static inline bool cmwq_cpus_lock(bool write, bool wait)
 {
+	struct cmwq_task *own = cmwq_current_task();
 	bool locked;
 
 	pthread_mutex_lock(&cmwq_cpuhp.lock);
-	while (wait && (cmwq_cpuhp.written || (write && cmwq_cpuhp.readers)))
+	while (wait && ((cmwq_cpuhp.written && cmwq_cpuhp.writer != own) || (write && cmwq_cpuhp.readers)))
 		pthread_cond_wait(&cmwq_cpuhp.changed, &cmwq_cpuhp.lock);
-	locked = !cmwq_cpuhp.written && !(write && cmwq_cpuhp.readers);
-	if (locked && write)
+	locked = !(cmwq_cpuhp.written && cmwq_cpuhp.writer != own) && !(write && cmwq_cpuhp.readers);
+	if (locked && write) {
 		cmwq_cpuhp.written = true;
-	else if (locked)
+		__atomic_store_n(&cmwq_cpuhp.writer, own, __ATOMIC_RELAXED);
+	}
+	if (locked && !write)
 		cmwq_cpuhp.readers++;
 	pthread_mutex_unlock(&cmwq_cpuhp.lock);
 	return locked;
@@ -104,10 +113,12 @@ static inline bool cmwq_cpus_lock(bool write, bool wait)
 static inline void cmwq_cpus_unlock(bool write)
 {
 	pthread_mutex_lock(&cmwq_cpuhp.lock);
-	if (write)
+	if (write) {
 		cmwq_cpuhp.written = false;
-	else
+		__atomic_store_n(&cmwq_cpuhp.writer, NULL, __ATOMIC_RELAXED);
+	} else {
 		cmwq_cpuhp.readers--;
+	}
 	pthread_cond_broadcast(&cmwq_cpuhp.changed);
 	pthread_mutex_unlock(&cmwq_cpuhp.lock);
 }
@@ -130,23 +141,62 @@ static inline void cpus_read_unlock(void)
 
 #define lockdep_assert_cpus_held() ((void)0)
 
-static inline int cmwq_cpuhp_start(struct cmwq_cpuhp_step *step, unsigned int cpu,
-	struct hlist_node *node)
+/* Takes the lock of the states. false, with a warning: the caller is a callback, which the states wait for. */
+static inline bool cmwq_cpuhp_begin_change(void)
 {
-	if (step->multi)
-		return step->startup_of ? step->startup_of(cpu, node) : 0;
-	return step->startup ? step->startup(cpu) : 0;
+	struct cmwq_task *own = cmwq_current_task();
+	/* Another thread may write both, but not this thread's own task. */
+	bool is_callback = __atomic_load_n(&cmwq_cpuhp.writer, __ATOMIC_RELAXED) == own || __atomic_load_n(&cmwq_cpuhp.changer, __ATOMIC_RELAXED) == own;
+
+	if (WARN_ONCE(is_callback, "cpuhp: a callback changes states, which would wait for its own end\n"))
+		return false;
+	pthread_mutex_lock(&cmwq_cpuhp.states);
+	__atomic_store_n(&cmwq_cpuhp.changer, own, __ATOMIC_RELAXED);
+	return true;
+}
+
+static inline void cmwq_cpuhp_end_change(void)
+{
+	__atomic_store_n(&cmwq_cpuhp.changer, NULL, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&cmwq_cpuhp.states);
+}
+
+/* A call of a callback, and what it says. */
+struct cmwq_cpuhp_call {
+	int (*one)(unsigned int cpu);
+	int (*of)(unsigned int cpu, struct hlist_node *node);
+	unsigned int cpu;
+	struct hlist_node *node;
+	int result;
+};
+
+static inline void cmwq_cpuhp_run(void *arg)
+{
+	struct cmwq_cpuhp_call *call = (struct cmwq_cpuhp_call *)arg;
+
+	call->result = call->of ? call->of(call->cpu, call->node) : call->one(call->cpu);
+}
+
+static inline int cmwq_cpuhp_call(struct cmwq_cpuhp_call call)
+{
+	if (!call.one && !call.of)
+		return 0;
+	return cmwq_task_call(cmwq_cpuhp_run, &call) ? call.result : -EINTR;
+}
+
+static inline int cmwq_cpuhp_start(struct cmwq_cpuhp_step *step, unsigned int cpu, struct hlist_node *node)
+{
+	const struct cmwq_cpuhp_call call = {step->multi ? NULL : step->startup, step->multi ? step->startup_of : NULL, cpu, node, 0};
+
+	return cmwq_cpuhp_call(call);
 }
 
 static inline void cmwq_cpuhp_tear(struct cmwq_cpuhp_step *step, unsigned int cpu,
 	struct hlist_node *node)
 {
-	int failed = 0;
+	const struct cmwq_cpuhp_call call = {step->multi ? NULL : step->teardown, step->multi ? step->teardown_of : NULL, cpu, node, 0};
+	int failed = cmwq_cpuhp_call(call);
 
-	if (step->multi)
-		failed = step->teardown_of ? step->teardown_of(cpu, node) : 0;
-	else
-		failed = step->teardown ? step->teardown(cpu) : 0;
 	if (failed)
 		fprintf(stderr, "cpuhp: %s: teardown for CPU %u said %d, which changes nothing\n",
 			step->name, cpu, failed);
@@ -293,7 +343,8 @@ static inline int cmwq_cpuhp_set_up(enum cpuhp_state wanted, const struct cmwq_c
 
 	if (wanted <= CPUHP_OFFLINE || wanted >= CPUHP_ONLINE || !step->name)
 		return -EINVAL;
-	pthread_mutex_lock(&cmwq_cpuhp.states);
+	if (!cmwq_cpuhp_begin_change())
+		return -EDEADLK;
 	if (wanted == CPUHP_AP_ONLINE_DYN)
 		state = cmwq_cpuhp_free_state(CPUHP_AP_ONLINE_DYN, CPUHP_AP_ONLINE_DYN_END);
 	else if (wanted == CPUHP_BP_PREPARE_DYN)
@@ -318,7 +369,7 @@ static inline int cmwq_cpuhp_set_up(enum cpuhp_state wanted, const struct cmwq_c
 		else if (cmwq_cpuhp.nr_states++ == 0)
 			cmwq_cpuhp_look_after(CMWQ_CPUHP_LOOK_MS);
 	}
-	pthread_mutex_unlock(&cmwq_cpuhp.states);
+	cmwq_cpuhp_end_change();
 	return failed ? failed : own ? 0 : state;
 }
 
@@ -329,7 +380,8 @@ static inline void cmwq_cpuhp_remove(enum cpuhp_state state, bool calls)
 	if (state <= CPUHP_OFFLINE || state >= CPUHP_ONLINE)
 		return;
 	step = &cmwq_cpuhp.steps[state];
-	pthread_mutex_lock(&cmwq_cpuhp.states);
+	if (!cmwq_cpuhp_begin_change())
+		return;
 	if (step->name) {
 		if (step->multi && step->instances.first)
 			fprintf(stderr, "cpuhp: %s: removed with instances in it\n", step->name);
@@ -339,7 +391,7 @@ static inline void cmwq_cpuhp_remove(enum cpuhp_state state, bool calls)
 		if (--cmwq_cpuhp.nr_states == 0)
 			cmwq_cancel_delayed_work_sync(&cmwq_cpuhp.look);
 	}
-	pthread_mutex_unlock(&cmwq_cpuhp.states);
+	cmwq_cpuhp_end_change();
 }
 
 static inline int cmwq_cpuhp_add(enum cpuhp_state state, struct hlist_node *node, bool calls)
@@ -350,13 +402,14 @@ static inline int cmwq_cpuhp_add(enum cpuhp_state state, struct hlist_node *node
 	if (state <= CPUHP_OFFLINE || state >= CPUHP_ONLINE)
 		return failed;
 	step = &cmwq_cpuhp.steps[state];
-	pthread_mutex_lock(&cmwq_cpuhp.states);
+	if (!cmwq_cpuhp_begin_change())
+		return -EDEADLK;
 	if (step->name && step->multi) {
 		failed = calls ? cmwq_cpuhp_start_all(step, node) : 0;
 		if (!failed)
 			hlist_add_head(node, &step->instances);
 	}
-	pthread_mutex_unlock(&cmwq_cpuhp.states);
+	cmwq_cpuhp_end_change();
 	return failed;
 }
 
@@ -368,14 +421,15 @@ static inline int cmwq_cpuhp_take_out(enum cpuhp_state state, struct hlist_node 
 	if (state <= CPUHP_OFFLINE || state >= CPUHP_ONLINE)
 		return failed;
 	step = &cmwq_cpuhp.steps[state];
-	pthread_mutex_lock(&cmwq_cpuhp.states);
+	if (!cmwq_cpuhp_begin_change())
+		return -EDEADLK;
 	if (step->name && step->multi) {
 		if (calls)
 			cmwq_cpuhp_tear_all(step, node);
 		hlist_del_init(node);
 		failed = 0;
 	}
-	pthread_mutex_unlock(&cmwq_cpuhp.states);
+	cmwq_cpuhp_end_change();
 	return failed;
 }
 

@@ -64,6 +64,32 @@ static int engine_tear(unsigned int cpu, struct hlist_node *node)
 	return 0;
 }
 
+static int own_state, nr_asked, nr_ended;
+
+/* Callbacks that change states, and one that ends its thread. */
+static int asks(unsigned int cpu)
+{
+	cpus_read_lock();
+	CHECK(cpuhp_setup_state(CPUHP_AP_ONLINE_DYN, "test:inner", start, tear) == -EDEADLK);
+	CHECK(cpuhp_state_add_instance((enum cpuhp_state)own_state, NULL) == -EDEADLK);
+	cpuhp_remove_state((enum cpuhp_state)own_state);
+	cpus_read_unlock();
+	__atomic_fetch_add(&nr_asked, 1, __ATOMIC_SEQ_CST);
+	(void)cpu;
+	return 0;
+}
+
+static int ends(unsigned int cpu)
+{
+	(void)cpu;
+	__atomic_fetch_add(&nr_ended, 1, __ATOMIC_SEQ_CST);
+#ifdef __GLIBC__
+	pthread_exit(NULL);
+#else
+	return -EINTR;
+#endif
+}
+
 /* Of all threads that the process has. */
 static void bind_all(const cpu_set_t *cpus)
 {
@@ -90,12 +116,33 @@ static void bind_until(const cpu_set_t *cpus, unsigned int online)
 	CHECK(num_online_cpus() == online);
 }
 
+/* What callbacks cannot wait for is an error, and one that ends its thread leaves no lock behind. */
+static void callbacks_of_their_own(const cpu_set_t *all, const cpu_set_t *fewer, unsigned int online)
+{
+	int other;
+
+	own_state = CPUHP_AP_ONLINE_DYN;
+	CHECK(cpuhp_setup_state(CPUHP_AP_ONLINE_DYN, "test:asks", asks, asks) == own_state && nr_asked == (int)online);
+	CHECK(cpuhp_setup_state(CPUHP_AP_ONLINE_DYN, "test:ends", ends, NULL) == -EINTR && nr_ended == 1);
+	other = cpuhp_setup_state_nocalls(CPUHP_AP_ONLINE_DYN, "test:ends", ends, ends);
+	CHECK(other == own_state + 1);
+	if (online > 1) {
+		bind_until(fewer, online - 1);
+		CHECK_SOON(__atomic_load_n(&nr_ended, __ATOMIC_SEQ_CST) == 2 && __atomic_load_n(&nr_asked, __ATOMIC_SEQ_CST) == (int)online + 1);
+		bind_until(all, online);
+		CHECK_SOON(__atomic_load_n(&nr_ended, __ATOMIC_SEQ_CST) == 3 && __atomic_load_n(&nr_asked, __ATOMIC_SEQ_CST) > (int)online + 1);
+	}
+	cpuhp_remove_state_nocalls((enum cpuhp_state)other);
+	cpuhp_remove_state_nocalls((enum cpuhp_state)own_state);
+	CHECK(cmwq_cpuhp.nr_states == 0 && cmwq_cpuhp.readers == 0 && !cmwq_cpuhp.written);
+}
+
 int main(void)
 {
 	unsigned int online = num_online_cpus();
 	struct engine a = {{NULL, NULL}, {{0}}}, b = {{NULL, NULL}, {{0}}};
 	int state, engines, last = (int)cpumask_last(cpu_online_mask), gone;
-	cpu_set_t all, fewer;
+	cpu_set_t all, fewer = {{0}};
 
 	/* A startup that fails undoes those before it. */
 	refuses_at = last;
@@ -151,5 +198,6 @@ int main(void)
 	cpuhp_remove_state((enum cpuhp_state)state);
 	cpuhp_remove_state_nocalls(CPUHP_PADATA_DEAD);
 	CHECK(cpumask_empty(&started) && cmwq_cpuhp.nr_states == 0 && !cmwq_work_pending(&cmwq_cpuhp.look.work));
+	callbacks_of_their_own(&all, &fewer, online);
 	return 0;
 }
