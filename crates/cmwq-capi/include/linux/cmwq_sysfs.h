@@ -27,6 +27,9 @@ struct cmwq_sysfs_use {
 	struct cmwq_sysfs_use *next;
 	struct cmwq_sysfs_file *file;
 	struct cmwq_task *task;
+	/* What show fills, or store reads, and what they return. */
+	char *page;
+	long is;
 };
 
 struct cmwq_sysfs_file {
@@ -271,13 +274,30 @@ static inline void cmwq_sysfs_end(struct cmwq_sysfs_use *use)
 	pthread_mutex_unlock(&cmwq_sysfs.lock);
 }
 
-/*
- * Whether there is such a file, and it may be used so (0444: read, 0222: written). -ENOENT,
- * -EISDIR, -EACCES.
- */
+static inline void cmwq_sysfs_leave(void *arg)
+{
+	struct cmwq_sysfs_use *use = (struct cmwq_sysfs_use *)arg;
+
+	cmwq_sysfs_end(use);
+	free(use->page);
+}
+
+/* Calls the show function, or the store function with `size` bytes. The use ends also if that ends the thread, by pthread_exit() for example. */
+static inline long cmwq_sysfs_call(struct cmwq_sysfs_use *use, bool stores, size_t size)
+{
+	pthread_cleanup_push(cmwq_sysfs_leave, use);
+	if (stores && use->file->store)
+		use->is = use->file->store(use->file->kobj, use->file->attr, use->page, size);
+	else if (!stores && use->file->show)
+		use->is = use->file->show(use->file->kobj, use->file->attr, use->page);
+	pthread_cleanup_pop(0);
+	return use->is;
+}
+
+/* Whether there is such a file, and it may be used so (0444: read, 0222: written). -ENOENT, -EISDIR, -EACCES. */
 static inline int cmwq_sysfs_access(const char *path, unsigned int bits)
 {
-	struct cmwq_sysfs_use use = {NULL, NULL, NULL};
+	struct cmwq_sysfs_use use = {NULL, NULL, NULL, NULL, -EIO};
 	int failed = cmwq_sysfs_begin(path, bits, &use);
 
 	if (!failed)
@@ -292,27 +312,24 @@ static inline int cmwq_sysfs_access(const char *path, unsigned int bits)
  */
 static inline long cmwq_sysfs_read(const char *path, char *text, size_t size)
 {
-	struct cmwq_sysfs_use use = {NULL, NULL, NULL};
+	struct cmwq_sysfs_use use = {NULL, NULL, NULL, NULL, -EIO};
 	int failed = cmwq_sysfs_begin(path, 0444, &use);
-	char *page;
-	long is;
+	long is = -ENOMEM;
 
 	if (failed)
 		return failed;
-	page = (char *)aligned_alloc(PAGE_SIZE, PAGE_SIZE);
-	if (page)
-		memset(page, 0, PAGE_SIZE);
-	is = !page		 ? -ENOMEM
-		: use.file->show ? use.file->show(use.file->kobj, use.file->attr, page)
-				 : -EIO;
+	use.page = (char *)aligned_alloc(PAGE_SIZE, PAGE_SIZE);
+	if (use.page) {
+		memset(use.page, 0, PAGE_SIZE);
+		is = cmwq_sysfs_call(&use, false, 0);
+	}
 	if (is >= (long)PAGE_SIZE) {
 		fprintf(stderr, "%s: show said %ld, which is more than a page has\n", path, is);
 		is = (long)PAGE_SIZE - 1;
 	}
 	if (is > 0 && size)
-		memcpy(text, page, (size_t)is < size ? (size_t)is : size);
-	cmwq_sysfs_end(&use);
-	free(page);
+		memcpy(text, use.page, (size_t)is < size ? (size_t)is : size);
+	cmwq_sysfs_leave(&use);
 	return is;
 }
 
@@ -322,23 +339,18 @@ static inline long cmwq_sysfs_read(const char *path, char *text, size_t size)
  */
 static inline long cmwq_sysfs_write(const char *path, const char *text, size_t size)
 {
-	struct cmwq_sysfs_use use = {NULL, NULL, NULL};
+	struct cmwq_sysfs_use use = {NULL, NULL, NULL, NULL, -EIO};
 	int failed = cmwq_sysfs_begin(path, 0222, &use);
-	char *page;
-	long is;
+	long is = size > PAGE_SIZE ? -E2BIG : -ENOMEM;
 
 	if (failed)
 		return failed;
-	page = size > PAGE_SIZE ? NULL : (char *)calloc(1, PAGE_SIZE + 1);
-	if (page)
-		memcpy(page, text, size);
-	if (!page)
-		is = size > PAGE_SIZE ? -E2BIG : -ENOMEM;
-	else
-		is = use.file->store ? use.file->store(use.file->kobj, use.file->attr, page, size)
-				     : -EIO;
-	cmwq_sysfs_end(&use);
-	free(page);
+	use.page = size > PAGE_SIZE ? NULL : (char *)calloc(1, PAGE_SIZE + 1);
+	if (use.page) {
+		memcpy(use.page, text, size);
+		is = cmwq_sysfs_call(&use, true, size);
+	}
+	cmwq_sysfs_leave(&use);
 	return is;
 }
 

@@ -251,6 +251,64 @@ static int remove_it(void *arg)
 	return 0;
 }
 
+#ifdef __GLIBC__
+static ssize_t exits_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	(void)kobj;
+	(void)attr;
+	(void)buf;
+	pthread_exit(NULL);
+}
+
+static ssize_t exits_store(struct kobject *kobj, struct kobj_attribute *attr, const char *buf, size_t count)
+{
+	(void)count;
+	return exits_show(kobj, attr, (char *)(uintptr_t)buf);
+}
+
+static struct kobj_attribute exits_attr = __ATTR_RW(exits);
+
+static void *reads_and_ends(void *stores)
+{
+	char text[8];
+
+	if (stores)
+		CHECK(!cmwq_sysfs_write("/sys/kernel/ends/exits", "1", 1));
+	else
+		CHECK(!cmwq_sysfs_read("/sys/kernel/ends/exits", text, sizeof(text)));
+	return NULL;
+}
+
+static void *removes(void *kobj)
+{
+	sysfs_remove_file((struct kobject *)kobj, &exits_attr.attr);
+	__atomic_store_n(&removed, 2, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+/* Show and store that end their thread: the file is not in use any more. */
+static void use_ends_with_its_thread(void)
+{
+	struct kobject *kobj = kobject_create_and_add("ends", kernel_kobj);
+	pthread_t thread;
+	int i;
+
+	CHECK(kobj && sysfs_create_file(kobj, &exits_attr.attr) == 0);
+	for (i = 0; i < 2; i++) {
+		CHECK(!pthread_create(&thread, NULL, reads_and_ends, i ? kobj : NULL));
+		pthread_join(thread, NULL);
+	}
+	CHECK(!pthread_create(&thread, NULL, removes, kobj));
+	CHECK_SOON(__atomic_load_n(&removed, __ATOMIC_SEQ_CST) == 2);
+	pthread_join(thread, NULL);
+	kobject_put(kobj);
+}
+#else
+static void use_ends_with_its_thread(void)
+{
+}
+#endif
+
 /* A thread that takes a file away waits for the store that runs in it. */
 static void removal_waits(void)
 {
@@ -379,6 +437,7 @@ int main(void)
 	files();
 	families();
 	removal_waits();
+	use_ends_with_its_thread();
 	devices();
 	texts();
 	return 0;
