@@ -2,8 +2,9 @@
 /*
  * This header of cmwq has names of the kernel, for programs in user space: chains of functions that
  * are told of events, those of higher priority first. Atomic chains are called in a read-side
- * section of RCU, blocking ones with a lock for reading, raw ones without either. A program that
- * brings its own defines CMWQ_NO_NOTIFIER.
+ * section of RCU, blocking ones with a lock for reading, raw ones without either. The section or
+ * the lock ends also if a function of the chain ends its thread, by pthread_exit() for example. A
+ * program that brings its own header defines CMWQ_NO_NOTIFIER.
  */
 #ifndef CMWQ_LINUX_NOTIFIER_H
 #define CMWQ_LINUX_NOTIFIER_H
@@ -17,9 +18,11 @@
 #else
 
 #include <errno.h>
+#include <linux/bug.h>
 #include <linux/rcupdate.h>
 #include <linux/rwsem.h>
 #include <linux/spinlock.h>
+#include <pthread.h>
 #include <stdbool.h>
 
 struct notifier_block;
@@ -36,9 +39,20 @@ struct atomic_notifier_head {
 	struct notifier_block *head;
 };
 
+/* A call of a blocking chain that has not ended. Lies on the stack of the thread that calls. */
+struct cmwq_notifier_use {
+	struct cmwq_notifier_use *next;
+	struct blocking_notifier_head *of;
+	struct cmwq_task *task;
+	/* Inside another one of the same thread, which has the lock. */
+	bool nested;
+};
+
+/* The lock inside `rwsem` guards `uses`. */
 struct blocking_notifier_head {
 	struct rw_semaphore rwsem;
 	struct notifier_block *head;
+	struct cmwq_notifier_use *uses;
 };
 
 struct raw_notifier_head {
@@ -127,6 +141,27 @@ static inline int cmwq_notifier_call_robust(struct notifier_block **head, unsign
 	return ret;
 }
 
+/* A call of a chain, in a section or under a lock. */
+struct cmwq_notifier_round {
+	struct notifier_block **head;
+	unsigned long up, down;
+	void *data;
+	bool robust;
+	int called, ret;
+};
+
+/* Calls the chain, and then `leave`, also if a function of the chain ends the thread. */
+static inline int cmwq_notifier_call_within(void (*leave)(void *arg), void *arg, struct cmwq_notifier_round *round)
+{
+	pthread_cleanup_push(leave, arg);
+	if (round->robust)
+		round->ret = cmwq_notifier_call_robust(round->head, round->up, round->down, round->data);
+	else
+		round->ret = cmwq_notifier_call(round->head, round->up, round->data, CMWQ_NOTIFIER_ALL, &round->called);
+	pthread_cleanup_pop(1);
+	return round->ret;
+}
+
 /* ---- atomic ---- */
 
 #define ATOMIC_NOTIFIER_INIT(name) {__SPIN_LOCK_UNLOCKED((name).lock), NULL}
@@ -169,27 +204,33 @@ static inline int atomic_notifier_chain_unregister(struct atomic_notifier_head *
 	return failed;
 }
 
-static inline int atomic_notifier_call_chain(struct atomic_notifier_head *nh, unsigned long action,
-	void *data)
+static inline void cmwq_notifier_leave_section(void *arg)
 {
-	int ret, called = 0;
+	(void)arg;
+	rcu_read_unlock();
+}
+
+static inline void cmwq_notifier_unlock(void *lock)
+{
+	spin_unlock((spinlock_t *)lock);
+}
+
+static inline int atomic_notifier_call_chain(struct atomic_notifier_head *nh, unsigned long action, void *data)
+{
+	struct cmwq_notifier_round round = {&nh->head, action, 0, data, false, 0, NOTIFY_DONE};
 
 	rcu_read_lock();
-	ret = cmwq_notifier_call(&nh->head, action, data, CMWQ_NOTIFIER_ALL, &called);
-	rcu_read_unlock();
-	return ret;
+	return cmwq_notifier_call_within(cmwq_notifier_leave_section, NULL, &round);
 }
 
 static inline int atomic_notifier_call_chain_robust(struct atomic_notifier_head *nh,
 	unsigned long up, unsigned long down, void *data)
 {
-	int ret;
+	struct cmwq_notifier_round round = {&nh->head, up, down, data, true, 0, NOTIFY_DONE};
 
 	/* As one that changes it: those that are undone are those that were called. */
 	spin_lock(&nh->lock);
-	ret = cmwq_notifier_call_robust(&nh->head, up, down, data);
-	spin_unlock(&nh->lock);
-	return ret;
+	return cmwq_notifier_call_within(cmwq_notifier_unlock, &nh->lock, &round);
 }
 
 static inline bool atomic_notifier_call_chain_is_empty(struct atomic_notifier_head *nh)
@@ -199,17 +240,39 @@ static inline bool atomic_notifier_call_chain_is_empty(struct atomic_notifier_he
 
 /* ---- blocking ---- */
 
-#define BLOCKING_NOTIFIER_INIT(name) {__RWSEM_INITIALIZER((name).rwsem), NULL}
-#define BLOCKING_NOTIFIER_HEAD(name) \
-	struct blocking_notifier_head name = BLOCKING_NOTIFIER_INIT(name)
-#define BLOCKING_INIT_NOTIFIER_HEAD(name) (init_rwsem(&(name)->rwsem), (void)((name)->head = NULL))
+#define BLOCKING_NOTIFIER_INIT(name) {__RWSEM_INITIALIZER((name).rwsem), NULL, NULL}
+#define BLOCKING_NOTIFIER_HEAD(name) struct blocking_notifier_head name = BLOCKING_NOTIFIER_INIT(name)
+#define BLOCKING_INIT_NOTIFIER_HEAD(name) (init_rwsem(&(name)->rwsem), (void)((name)->head = NULL), (void)((name)->uses = NULL))
 
-static inline int cmwq_blocking_notifier_add(struct blocking_notifier_head *nh,
-	struct notifier_block *nb, bool unique)
+/* Whether the calling thread calls this chain now. */
+static inline bool cmwq_notifier_is_within(struct blocking_notifier_head *nh)
+{
+	struct cmwq_task *own = cmwq_current_task();
+	struct cmwq_notifier_use *use;
+
+	pthread_mutex_lock(&nh->rwsem.cmwq_lock);
+	for (use = nh->uses; use && use->task != own; use = use->next)
+		;
+	pthread_mutex_unlock(&nh->rwsem.cmwq_lock);
+	return use != NULL;
+}
+
+/* Takes the lock for a change. false, with a warning: the caller is a function of the chain, which the change would wait for. */
+static inline bool cmwq_notifier_begin_change(struct blocking_notifier_head *nh)
+{
+	if (WARN_ONCE(cmwq_notifier_is_within(nh), "a function of a blocking notifier chain changes that chain, which would wait for its end\n"))
+		return false;
+	down_write(&nh->rwsem);
+	return true;
+}
+
+/* -EDEADLK: from a function of the chain itself. */
+static inline int cmwq_blocking_notifier_add(struct blocking_notifier_head *nh, struct notifier_block *nb, bool unique)
 {
 	int failed;
 
-	down_write(&nh->rwsem);
+	if (!cmwq_notifier_begin_change(nh))
+		return -EDEADLK;
 	failed = cmwq_notifier_add(&nh->head, nb, unique);
 	up_write(&nh->rwsem);
 	return failed;
@@ -232,32 +295,56 @@ static inline int blocking_notifier_chain_unregister(struct blocking_notifier_he
 {
 	int failed;
 
-	down_write(&nh->rwsem);
+	if (!cmwq_notifier_begin_change(nh))
+		return -EDEADLK;
 	failed = cmwq_notifier_remove(&nh->head, nb);
 	up_write(&nh->rwsem);
 	return failed;
 }
 
-static inline int blocking_notifier_call_chain(struct blocking_notifier_head *nh,
-	unsigned long action, void *data)
+static inline void cmwq_notifier_begin_use(struct blocking_notifier_head *nh, struct cmwq_notifier_use *use)
 {
-	int ret, called = 0;
+	use->of = nh;
+	use->task = cmwq_current_task();
+	use->nested = cmwq_notifier_is_within(nh);
+	if (!use->nested)
+		down_read(&nh->rwsem);
+	pthread_mutex_lock(&nh->rwsem.cmwq_lock);
+	use->next = nh->uses;
+	nh->uses = use;
+	pthread_mutex_unlock(&nh->rwsem.cmwq_lock);
+}
 
-	down_read(&nh->rwsem);
-	ret = cmwq_notifier_call(&nh->head, action, data, CMWQ_NOTIFIER_ALL, &called);
-	up_read(&nh->rwsem);
-	return ret;
+static inline void cmwq_notifier_end_use(void *arg)
+{
+	struct cmwq_notifier_use *use = (struct cmwq_notifier_use *)arg, **at;
+
+	pthread_mutex_lock(&use->of->rwsem.cmwq_lock);
+	for (at = &use->of->uses; *at != use; at = &(*at)->next)
+		;
+	*at = use->next;
+	pthread_mutex_unlock(&use->of->rwsem.cmwq_lock);
+	if (!use->nested)
+		up_read(&use->of->rwsem);
+}
+
+static inline int blocking_notifier_call_chain(struct blocking_notifier_head *nh, unsigned long action, void *data)
+{
+	struct cmwq_notifier_round round = {&nh->head, action, 0, data, false, 0, NOTIFY_DONE};
+	struct cmwq_notifier_use use;
+
+	cmwq_notifier_begin_use(nh, &use);
+	return cmwq_notifier_call_within(cmwq_notifier_end_use, &use, &round);
 }
 
 static inline int blocking_notifier_call_chain_robust(struct blocking_notifier_head *nh,
 	unsigned long up, unsigned long down, void *data)
 {
-	int ret;
+	struct cmwq_notifier_round round = {&nh->head, up, down, data, true, 0, NOTIFY_DONE};
+	struct cmwq_notifier_use use;
 
-	down_read(&nh->rwsem);
-	ret = cmwq_notifier_call_robust(&nh->head, up, down, data);
-	up_read(&nh->rwsem);
-	return ret;
+	cmwq_notifier_begin_use(nh, &use);
+	return cmwq_notifier_call_within(cmwq_notifier_end_use, &use, &round);
 }
 
 /* ---- raw: the caller has a lock ---- */

@@ -132,9 +132,79 @@ static void come_and_go(void)
 		CHECK(kthread_stop(tasks[i]) == 3);
 }
 
+static int done;
+
+static int changes(struct notifier_block *nb, unsigned long action, void *data)
+{
+	static struct listener other;
+
+	CHECK(blocking_notifier_chain_unregister(&blocking_chain, nb) == -EDEADLK);
+	CHECK(blocking_notifier_chain_register(&blocking_chain, &other.nb) == -EDEADLK);
+	/* The same thread may call the chain again. */
+	if (action == UP)
+		CHECK(blocking_notifier_call_chain(&blocking_chain, DOWN, data) == NOTIFY_OK);
+	return NOTIFY_OK;
+}
+
+static int exits(struct notifier_block *nb, unsigned long action, void *data)
+{
+	(void)nb;
+	(void)action;
+	(void)data;
+	pthread_exit(NULL);
+}
+
+static void *calls_and_ends(void *which)
+{
+	switch (*(int *)which) {
+	case 0:
+		return blocking_notifier_call_chain(&blocking_chain, UP, NULL) ? which : NULL;
+	case 1:
+		return blocking_notifier_call_chain_robust(&blocking_chain, UP, DOWN, NULL) ? which : NULL;
+	case 2:
+		return atomic_notifier_call_chain(&atomic_chain, UP, NULL) ? which : NULL;
+	default:
+		return atomic_notifier_call_chain_robust(&atomic_chain, UP, DOWN, NULL) ? which : NULL;
+	}
+}
+
+static void *calls_and_changes(void *arg)
+{
+	struct listener own = {.nb = {.notifier_call = changes}}, last = {.nb = {.notifier_call = exits}};
+	struct listener of_atomic = last;
+	pthread_t thread;
+	int which;
+
+	CHECK(blocking_notifier_chain_register(&blocking_chain, &own.nb) == 0);
+	CHECK(blocking_notifier_call_chain(&blocking_chain, UP, NULL) == NOTIFY_OK);
+	CHECK(blocking_notifier_chain_unregister(&blocking_chain, &own.nb) == 0);
+
+	CHECK(blocking_notifier_chain_register(&blocking_chain, &last.nb) == 0);
+	CHECK(atomic_notifier_chain_register(&atomic_chain, &of_atomic.nb) == 0);
+	for (which = 0; which < 4; which++) {
+		CHECK(!pthread_create(&thread, NULL, calls_and_ends, &which));
+		pthread_join(thread, NULL);
+	}
+	CHECK(blocking_notifier_chain_unregister(&blocking_chain, &last.nb) == 0);
+	CHECK(atomic_notifier_chain_unregister(&atomic_chain, &of_atomic.nb) == 0);
+	__atomic_store_n(&done, 1, __ATOMIC_SEQ_CST);
+	return arg;
+}
+
+/* A function that changes its own chain is told that it cannot; one that ends its thread holds up no other thread. */
+static void from_functions_of_the_chain(void)
+{
+	pthread_t thread;
+
+	CHECK(!pthread_create(&thread, NULL, calls_and_changes, NULL));
+	CHECK_SOON(__atomic_load_n(&done, __ATOMIC_SEQ_CST));
+	pthread_join(thread, NULL);
+}
+
 int main(void)
 {
 	orders();
 	come_and_go();
+	from_functions_of_the_chain();
 	return 0;
 }
