@@ -497,9 +497,15 @@ public:
 	{
 		using Entry = entry<std::decay_t<F>>;
 		auto item = std::make_unique<Entry>(*this, detail::callable(std::forward<F>(func)));
+
+		/*
+		 * Without the lock: queueing may warn, and the handler of warnings may wait for
+		 * items, which may spawn. join() does not end meanwhile, since it begins after what
+		 * the scope's maker spawns, and waits for items that spawn.
+		 */
+		detail::queue_new(wq_, item.get());
 		std::lock_guard<std::mutex> lock(mutex_);
 
-		detail::queue_new(wq_, item.get());
 		item->below = newest_;
 		newest_ = item.release();
 	}

@@ -145,6 +145,16 @@ fn what_is_beside_queues_keeps_its_promises() {
     }
 }
 
+#[test]
+fn a_handler_of_warnings_may_wait_for_items_of_the_scope_that_warns() {
+    let folder = folder("scope-warns");
+    for compiler in compilers() {
+        let source = "tests/cpp/scope_warns.cpp";
+        let program = build(&folder, compiler, source, &["-std=c++17", "-O1"]);
+        run::<&str>(&program, &[]);
+    }
+}
+
 /// Functions of `cmwq.h` that C++ programs call as they are, and why; `_` at the end stands for all that begin so.
 const AS_THEY_ARE: &[(&str, &str)] = &[
     (
