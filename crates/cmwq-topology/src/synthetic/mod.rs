@@ -278,6 +278,8 @@ mod tests {
         for (text, expected) in [
             ("pack:2 [numa] [numa] core:2", &[(0, "0-1"), (2, "2-3")][..]),
             ("[numa] [numa] pack:2 core:2", &[(0, "0-3")]),
+            // Brackets separate without blanks, too. The numbers follow from the first row.
+            ("pack:2[numa][numa]core:2", &[(0, "0-1"), (2, "2-3")]),
             (
                 "pack:2 [numa] l3:2 [numa] core:2",
                 &[(0, "0-1"), (1, "2-3"), (3, "4-5"), (4, "6-7")],

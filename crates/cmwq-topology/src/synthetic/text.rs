@@ -179,7 +179,8 @@ pub(crate) fn parse_description(text: &str) -> Result<Description, TopologyError
     Ok(description)
 }
 
-/// The blank-separated tokens of a description; blanks between parentheses or brackets do not separate.
+/// The tokens of a description. Blanks separate them, except between parentheses or brackets, and so
+/// do the brackets of attached nodes.
 fn tokens(text: &str) -> Result<Vec<&str>, TopologyError> {
     let mut tokens = Vec::new();
     let mut open: Vec<char> = Vec::new();
@@ -192,7 +193,17 @@ fn tokens(text: &str) -> Result<Vec<&str>, TopologyError> {
         }
         match c {
             '(' => open.push(')'),
-            '[' => open.push(']'),
+            '[' => {
+                if open.is_empty() && begun < at {
+                    tokens.push(&text[begun..at]);
+                    start = Some(at);
+                }
+                open.push(']');
+            }
+            ']' if open.is_empty() => {
+                tokens.push(&text[begun..=at]);
+                start = None;
+            }
             _ if c.is_whitespace() && open.is_empty() => {
                 if begun < at {
                     tokens.push(&text[begun..at]);
