@@ -247,6 +247,11 @@ const ANSWERS: &[&str] = &[
     "alloc_workqueue(\"x\", 0, 0)",
     "alloc_ordered_workqueue(\"x\", 0)",
     "alloc_workqueue_attrs()",
+    "apply_workqueue_attrs((struct workqueue_struct *)queue, NULL)",
+    "schedule_on_each_cpu(NULL)",
+    "cpumask_parse(\"1\", NULL)",
+    "cpulist_parse(\"1\", NULL)",
+    "kobject_init_and_add((struct kobject *)NULL, NULL, NULL, \"x\")",
     "kmalloc(1, GFP_KERNEL)",
     "kzalloc(1, GFP_KERNEL)",
     "krealloc(item, 1, GFP_KERNEL)",
@@ -430,6 +435,49 @@ fn each_function_that_may_fail_so_is_marked() {
     }
     let ignored = IGNORED.iter().map(|(name, _)| (*name).to_owned());
     assert_eq!(unmarked, ignored.collect());
+}
+
+/// The functions that `text` marks.
+fn marked_in(text: &str) -> BTreeSet<&str> {
+    let after = text.split("CMWQ_MUST_CHECK").skip(1);
+    let before = after.filter_map(|rest| rest.split_once('('));
+    before
+        .filter_map(|(before, _)| before.rsplit([' ', '*', '\n', '\t']).next())
+        .collect()
+}
+
+/// What a kernel-shaped function returns is marked if the function of `cmwq.h` is whose answer it returns.
+#[test]
+fn an_answer_that_is_passed_on_is_marked_as_well() {
+    let include = crate_dir().join("include");
+    let ours = ["cmwq.h", "cmwq_cq.h", "cmwq_task.h"];
+    let ours = ours.map(|name| std::fs::read_to_string(include.join(name)).unwrap());
+    let marked: BTreeSet<&str> = ours.iter().flat_map(|text| marked_in(text)).collect();
+    let mut passed_on = 0;
+    for path in std::fs::read_dir(include.join("linux")).unwrap() {
+        let path = path.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "h") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        // A function begins at the start of a line and ends with a brace there.
+        for function in text.split("\nstatic ").skip(1) {
+            let (head, rest) = function.split_once("\n{\n").unwrap_or((function, ""));
+            let body = rest.split("\n}").next().unwrap();
+            let mut returned = body.split("return ").skip(1);
+            if !returned.any(|call| marked.contains(call.split('(').next().unwrap())) {
+                continue;
+            }
+            passed_on += 1;
+            let is_void = head.starts_with("inline void ");
+            assert!(
+                is_void || head.contains("CMWQ_MUST_CHECK"),
+                "{}: {head} is not marked",
+                path.display()
+            );
+        }
+    }
+    assert!(passed_on >= 3, "{passed_on}");
 }
 
 /// In C++ the result is as const as the pointer, as in C.

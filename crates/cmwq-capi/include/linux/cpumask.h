@@ -309,7 +309,7 @@ static inline unsigned int cmwq_nr_cpu_ids(void)
 
 /* ---- as texts: what CPUs there cannot be is -EOVERFLOW in a mask, -ERANGE in a list ---- */
 
-static inline int cpumask_parse(const char *text, struct cpumask *mask)
+static inline CMWQ_MUST_CHECK int cpumask_parse(const char *text, struct cpumask *mask)
 {
 	const char *end = strchr(text, '\n');
 
@@ -318,7 +318,7 @@ static inline int cpumask_parse(const char *text, struct cpumask *mask)
 		cpumask_bits(mask), nr_cpumask_bits);
 }
 
-static inline int cpulist_parse(const char *text, struct cpumask *mask)
+static inline CMWQ_MUST_CHECK int cpulist_parse(const char *text, struct cpumask *mask)
 {
 	cpumask_clear(mask);
 	return cmwq_bits_parse_list(text, cpumask_bits(mask), nr_cpumask_bits);

@@ -424,7 +424,7 @@ static inline long work_on_cpu_safe(int cpu, long (*fn)(void *), void *arg)
 #define work_on_cpu_key(cpu, fn, arg, key) ((void)(key), work_on_cpu((cpu), (fn), (arg)))
 #define work_on_cpu_safe_key(cpu, fn, arg, key) ((void)(key), work_on_cpu_safe((cpu), (fn), (arg)))
 
-static inline int schedule_on_each_cpu(work_func_t func)
+static inline CMWQ_MUST_CHECK int schedule_on_each_cpu(work_func_t func)
 {
 	return cmwq_schedule_on_each_cpu((cmwq_work_fn)(void (*)(void))func);
 }
@@ -478,14 +478,13 @@ static inline void free_workqueue_attrs(struct workqueue_attrs *attrs)
 	cmwq_free_workqueue_attrs((struct cmwq_workqueue_attrs *)(void *)attrs);
 }
 
-static inline int apply_workqueue_attrs(struct workqueue_struct *wq,
-	const struct workqueue_attrs *attrs)
+static inline CMWQ_MUST_CHECK int apply_workqueue_attrs(struct workqueue_struct *wq, const struct workqueue_attrs *attrs)
 {
 	return cmwq_apply_workqueue_attrs(cmwq_of_workqueue(wq),
 		(const struct cmwq_workqueue_attrs *)(const void *)attrs);
 }
 
-static inline int workqueue_set_unbound_cpumask(struct cpumask *cpus)
+static inline CMWQ_MUST_CHECK int workqueue_set_unbound_cpumask(struct cpumask *cpus)
 {
 	return cmwq_set_unbound_cpumask((const struct cmwq_cpumask *)(const void *)cpus);
 }
