@@ -62,6 +62,7 @@ programs! {
     attributes
     attrs
     bench_module
+    cancelled
     closures
     cpus
     families

@@ -7,6 +7,7 @@
 #define CMWQ_LINUX_CMWQ_BASE_H
 
 #include <cmwq.h>
+#include <pthread.h>
 
 /* `value` as it is when it is assigned to `place`: atomic builtins take a pointer to any type. */
 #define CMWQ_AS_ASSIGNED(place, value)               \
@@ -14,6 +15,19 @@
 		__typeof__(place) cmwq_as = (value); \
 		cmwq_as;                             \
 	})
+
+/*
+ * As pthread_cond_wait(), which a cancellation would leave with the mutex locked: here the thread is cancelled later. So locks of these headers, as
+ * POSIX mutexes, are no place to be cancelled at.
+ */
+static inline void cmwq_cond_wait(pthread_cond_t *changed, pthread_mutex_t *lock)
+{
+	int before;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	pthread_cond_wait(changed, lock);
+	pthread_setcancelstate(before, NULL);
+}
 
 /* All at once: only <linux/workqueue.h> is ours then. */
 #ifdef CMWQ_NO_NEIGHBOURS

@@ -167,7 +167,7 @@ static inline void cmwq_sysfs_drop_file(struct kernfs_node *in, struct cmwq_sysf
 			;
 		if (!use)
 			break;
-		pthread_cond_wait(&cmwq_sysfs.ended, &cmwq_sysfs.lock);
+		cmwq_cond_wait(&cmwq_sysfs.ended, &cmwq_sysfs.lock);
 	}
 	if (file->uses)
 		file->removed = true;

@@ -98,7 +98,7 @@ static inline bool cmwq_cpus_lock(bool write, bool wait)
 
 	pthread_mutex_lock(&cmwq_cpuhp.lock);
 	while (wait && ((cmwq_cpuhp.written && cmwq_cpuhp.writer != own) || (write && cmwq_cpuhp.readers)))
-		pthread_cond_wait(&cmwq_cpuhp.changed, &cmwq_cpuhp.lock);
+		cmwq_cond_wait(&cmwq_cpuhp.changed, &cmwq_cpuhp.lock);
 	locked = !(cmwq_cpuhp.written && cmwq_cpuhp.writer != own) && !(write && cmwq_cpuhp.readers);
 	if (locked && write) {
 		cmwq_cpuhp.written = true;

@@ -77,7 +77,7 @@ static inline void kthread_parkme(void)
 	while (kthread_should_park() && !kthread_should_stop()) {
 		thread->parked = true;
 		pthread_cond_broadcast(&thread->changed);
-		pthread_cond_wait(&thread->changed, &thread->lock);
+		cmwq_cond_wait(&thread->changed, &thread->lock);
 	}
 	thread->parked = false;
 	pthread_mutex_unlock(&thread->lock);
@@ -198,7 +198,7 @@ static inline int kthread_park(struct task_struct *task)
 	wake_up_process(task);
 	pthread_mutex_lock(&thread->lock);
 	while (!thread->parked)
-		pthread_cond_wait(&thread->changed, &thread->lock);
+		cmwq_cond_wait(&thread->changed, &thread->lock);
 	pthread_mutex_unlock(&thread->lock);
 	return 0;
 }

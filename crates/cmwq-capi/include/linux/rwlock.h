@@ -44,7 +44,7 @@ static inline int cmwq_rwlock(rwlock_t *lock, bool write, bool wait)
 
 	pthread_mutex_lock(&lock->cmwq_lock);
 	while (!(free = !lock->cmwq_written && !(write && lock->cmwq_readers)) && wait)
-		pthread_cond_wait(&lock->cmwq_changed, &lock->cmwq_lock);
+		cmwq_cond_wait(&lock->cmwq_changed, &lock->cmwq_lock);
 	if (free && write)
 		lock->cmwq_written = true;
 	else if (free)

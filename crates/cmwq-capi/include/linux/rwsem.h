@@ -43,7 +43,7 @@ static inline void down_read(struct rw_semaphore *sem)
 {
 	pthread_mutex_lock(&sem->cmwq_lock);
 	while (sem->cmwq_written || sem->cmwq_waiting)
-		pthread_cond_wait(&sem->cmwq_changed, &sem->cmwq_lock);
+		cmwq_cond_wait(&sem->cmwq_changed, &sem->cmwq_lock);
 	sem->cmwq_readers++;
 	pthread_mutex_unlock(&sem->cmwq_lock);
 }
@@ -72,7 +72,7 @@ static inline void down_write(struct rw_semaphore *sem)
 	pthread_mutex_lock(&sem->cmwq_lock);
 	sem->cmwq_waiting++;
 	while (sem->cmwq_written || sem->cmwq_readers)
-		pthread_cond_wait(&sem->cmwq_changed, &sem->cmwq_lock);
+		cmwq_cond_wait(&sem->cmwq_changed, &sem->cmwq_lock);
 	sem->cmwq_waiting--;
 	sem->cmwq_written = true;
 	pthread_mutex_unlock(&sem->cmwq_lock);
