@@ -17,8 +17,9 @@
 	})
 
 /*
- * As pthread_cond_wait(), which a cancellation would leave with the mutex locked: here the thread is cancelled later. So locks of these headers, as
- * POSIX mutexes, are no place to be cancelled at.
+ * Waits as pthread_cond_wait() does. A cancellation would leave that function with the mutex
+ * locked, so here the thread is cancelled later. Taking a lock of these headers is therefore no
+ * cancellation point, as with POSIX mutexes.
  */
 static inline void cmwq_cond_wait(pthread_cond_t *changed, pthread_mutex_t *lock)
 {

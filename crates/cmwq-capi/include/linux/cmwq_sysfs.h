@@ -282,7 +282,10 @@ static inline void cmwq_sysfs_leave(void *arg)
 	free(use->page);
 }
 
-/* Calls the show function, or the store function with `size` bytes. The use ends also if that ends the thread, by pthread_exit() for example. */
+/*
+ * Calls the show function, or the store function with `size` bytes. The use ends also if that ends
+ * the thread, by pthread_exit() for example.
+ */
 static inline long cmwq_sysfs_call(struct cmwq_sysfs_use *use, bool stores, size_t size)
 {
 	pthread_cleanup_push(cmwq_sysfs_leave, use);
@@ -294,7 +297,10 @@ static inline long cmwq_sysfs_call(struct cmwq_sysfs_use *use, bool stores, size
 	return use->is;
 }
 
-/* Whether there is such a file, and it may be used so (0444: read, 0222: written). -ENOENT, -EISDIR, -EACCES. */
+/*
+ * Whether there is such a file, and it may be used so (0444: read, 0222: written). -ENOENT,
+ * -EISDIR, -EACCES.
+ */
 static inline int cmwq_sysfs_access(const char *path, unsigned int bits)
 {
 	struct cmwq_sysfs_use use = {NULL, NULL, NULL, NULL, -EIO};

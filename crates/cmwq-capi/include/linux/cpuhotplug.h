@@ -97,9 +97,11 @@ static inline bool cmwq_cpus_lock(bool write, bool wait)
 	bool locked;
 
 	pthread_mutex_lock(&cmwq_cpuhp.lock);
-	while (wait && ((cmwq_cpuhp.written && cmwq_cpuhp.writer != own) || (write && cmwq_cpuhp.readers)))
+	while (wait && ((cmwq_cpuhp.written && cmwq_cpuhp.writer != own) ||
+		(write && cmwq_cpuhp.readers)))
 		cmwq_cond_wait(&cmwq_cpuhp.changed, &cmwq_cpuhp.lock);
-	locked = !(cmwq_cpuhp.written && cmwq_cpuhp.writer != own) && !(write && cmwq_cpuhp.readers);
+	locked = !(cmwq_cpuhp.written && cmwq_cpuhp.writer != own) &&
+		!(write && cmwq_cpuhp.readers);
 	if (locked && write) {
 		cmwq_cpuhp.written = true;
 		__atomic_store_n(&cmwq_cpuhp.writer, own, __ATOMIC_RELAXED);
@@ -141,14 +143,19 @@ static inline void cpus_read_unlock(void)
 
 #define lockdep_assert_cpus_held() ((void)0)
 
-/* Takes the lock of the states. false, with a warning: the caller is a callback, which the states wait for. */
+/*
+ * Takes the lock of the states. false, with a warning: the caller is a callback, which the states
+ * wait for.
+ */
 static inline bool cmwq_cpuhp_begin_change(void)
 {
 	struct cmwq_task *own = cmwq_current_task();
 	/* Another thread may write both, but not this thread's own task. */
-	bool is_callback = __atomic_load_n(&cmwq_cpuhp.writer, __ATOMIC_RELAXED) == own || __atomic_load_n(&cmwq_cpuhp.changer, __ATOMIC_RELAXED) == own;
+	bool is_callback = __atomic_load_n(&cmwq_cpuhp.writer, __ATOMIC_RELAXED) == own ||
+		__atomic_load_n(&cmwq_cpuhp.changer, __ATOMIC_RELAXED) == own;
 
-	if (WARN_ONCE(is_callback, "cpuhp: a callback changes states, which would wait for its own end\n"))
+	if (WARN_ONCE(is_callback,
+		"cpuhp: a callback changes states, which would wait for its own end\n"))
 		return false;
 	pthread_mutex_lock(&cmwq_cpuhp.states);
 	__atomic_store_n(&cmwq_cpuhp.changer, own, __ATOMIC_RELAXED);
@@ -184,9 +191,11 @@ static inline int cmwq_cpuhp_call(struct cmwq_cpuhp_call call)
 	return cmwq_task_call(cmwq_cpuhp_run, &call) ? call.result : -EINTR;
 }
 
-static inline int cmwq_cpuhp_start(struct cmwq_cpuhp_step *step, unsigned int cpu, struct hlist_node *node)
+static inline int cmwq_cpuhp_start(struct cmwq_cpuhp_step *step, unsigned int cpu,
+	struct hlist_node *node)
 {
-	const struct cmwq_cpuhp_call call = {step->multi ? NULL : step->startup, step->multi ? step->startup_of : NULL, cpu, node, 0};
+	const struct cmwq_cpuhp_call call = {step->multi ? NULL : step->startup,
+		step->multi ? step->startup_of : NULL, cpu, node, 0};
 
 	return cmwq_cpuhp_call(call);
 }
@@ -194,7 +203,8 @@ static inline int cmwq_cpuhp_start(struct cmwq_cpuhp_step *step, unsigned int cp
 static inline void cmwq_cpuhp_tear(struct cmwq_cpuhp_step *step, unsigned int cpu,
 	struct hlist_node *node)
 {
-	const struct cmwq_cpuhp_call call = {step->multi ? NULL : step->teardown, step->multi ? step->teardown_of : NULL, cpu, node, 0};
+	const struct cmwq_cpuhp_call call = {step->multi ? NULL : step->teardown,
+		step->multi ? step->teardown_of : NULL, cpu, node, 0};
 	int failed = cmwq_cpuhp_call(call);
 
 	if (failed)

@@ -29,13 +29,15 @@ static inline void cmwq_devm_cancel_delayed_work(void *work)
 	cancel_delayed_work_sync((struct delayed_work *)work);
 }
 
-static inline CMWQ_MUST_CHECK int devm_work_autocancel(struct device *dev, struct work_struct *work, work_func_t func)
+static inline CMWQ_MUST_CHECK int devm_work_autocancel(struct device *dev, struct work_struct *work,
+	work_func_t func)
 {
 	INIT_WORK(work, func);
 	return devm_add_action(dev, cmwq_devm_cancel_work, work);
 }
 
-static inline CMWQ_MUST_CHECK int devm_delayed_work_autocancel(struct device *dev, struct delayed_work *work, work_func_t func)
+static inline CMWQ_MUST_CHECK int devm_delayed_work_autocancel(struct device *dev,
+	struct delayed_work *work, work_func_t func)
 {
 	INIT_DELAYED_WORK(work, func);
 	return devm_add_action(dev, cmwq_devm_cancel_delayed_work, work);

@@ -74,7 +74,7 @@ static inline void cmwq_tasklet_run(struct cmwq_work *work)
 	struct tasklet_struct *t = CMWQ_CONTAINER_OF(work, struct tasklet_struct, cmwq_work);
 
 	__atomic_fetch_or(&t->state, CMWQ_TASKLET_BIT(TASKLET_STATE_RUN), __ATOMIC_SEQ_CST);
-	/* The flag is cleared also if the tasklet's function ends its thread, by pthread_exit() say. */
+	/* The flag is cleared also if the tasklet's function ends its thread. */
 	pthread_cleanup_push(cmwq_tasklet_ends, t);
 	/* The tasklet is no longer scheduled, so a thread can schedule it again. */
 	if (!cmwq_tasklet_is_disabled(t) &&

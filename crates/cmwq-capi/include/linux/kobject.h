@@ -226,7 +226,8 @@ static inline CMWQ_MUST_CHECK int cmwq_kobject_enter(struct kobject *kobj)
  * parent and a set it lies in /sys itself.
  */
 CMWQ_FORMATS(3, 4)
-static CMWQ_MUST_CHECK int kobject_add(struct kobject *kobj, struct kobject *parent, const char *format, ...)
+static CMWQ_MUST_CHECK int kobject_add(struct kobject *kobj, struct kobject *parent,
+	const char *format, ...)
 {
 	va_list args;
 	int failed;
@@ -242,7 +243,8 @@ static CMWQ_MUST_CHECK int kobject_add(struct kobject *kobj, struct kobject *par
 
 /* After an error the caller gives the reference back. */
 CMWQ_FORMATS(4, 5)
-static CMWQ_MUST_CHECK int kobject_init_and_add(struct kobject *kobj, const struct kobj_type *ktype, struct kobject *parent, const char *format, ...)
+static CMWQ_MUST_CHECK int kobject_init_and_add(struct kobject *kobj, const struct kobj_type *ktype,
+	struct kobject *parent, const char *format, ...)
 {
 	va_list args;
 	int failed;

@@ -151,13 +151,16 @@ struct cmwq_notifier_round {
 };
 
 /* Calls the chain, and then `leave`, also if a function of the chain ends the thread. */
-static inline int cmwq_notifier_call_within(void (*leave)(void *arg), void *arg, struct cmwq_notifier_round *round)
+static inline int cmwq_notifier_call_within(void (*leave)(void *arg), void *arg,
+	struct cmwq_notifier_round *round)
 {
 	pthread_cleanup_push(leave, arg);
 	if (round->robust)
-		round->ret = cmwq_notifier_call_robust(round->head, round->up, round->down, round->data);
+		round->ret = cmwq_notifier_call_robust(round->head, round->up, round->down,
+			round->data);
 	else
-		round->ret = cmwq_notifier_call(round->head, round->up, round->data, CMWQ_NOTIFIER_ALL, &round->called);
+		round->ret = cmwq_notifier_call(round->head, round->up, round->data,
+			CMWQ_NOTIFIER_ALL, &round->called);
 	pthread_cleanup_pop(1);
 	return round->ret;
 }
@@ -215,7 +218,8 @@ static inline void cmwq_notifier_unlock(void *lock)
 	spin_unlock((spinlock_t *)lock);
 }
 
-static inline int atomic_notifier_call_chain(struct atomic_notifier_head *nh, unsigned long action, void *data)
+static inline int atomic_notifier_call_chain(struct atomic_notifier_head *nh, unsigned long action,
+	void *data)
 {
 	struct cmwq_notifier_round round = {&nh->head, action, 0, data, false, 0, NOTIFY_DONE};
 
@@ -241,8 +245,10 @@ static inline bool atomic_notifier_call_chain_is_empty(struct atomic_notifier_he
 /* ---- blocking ---- */
 
 #define BLOCKING_NOTIFIER_INIT(name) {__RWSEM_INITIALIZER((name).rwsem), NULL, NULL}
-#define BLOCKING_NOTIFIER_HEAD(name) struct blocking_notifier_head name = BLOCKING_NOTIFIER_INIT(name)
-#define BLOCKING_INIT_NOTIFIER_HEAD(name) (init_rwsem(&(name)->rwsem), (void)((name)->head = NULL), (void)((name)->uses = NULL))
+#define BLOCKING_NOTIFIER_HEAD(name) \
+	struct blocking_notifier_head name = BLOCKING_NOTIFIER_INIT(name)
+#define BLOCKING_INIT_NOTIFIER_HEAD(name) \
+	(init_rwsem(&(name)->rwsem), (void)((name)->head = NULL), (void)((name)->uses = NULL))
 
 /* Whether the calling thread calls this chain now. */
 static inline bool cmwq_notifier_is_within(struct blocking_notifier_head *nh)
@@ -257,17 +263,23 @@ static inline bool cmwq_notifier_is_within(struct blocking_notifier_head *nh)
 	return use != NULL;
 }
 
-/* Takes the lock for a change. false, with a warning: the caller is a function of the chain, which the change would wait for. */
+/*
+ * Takes the lock for a change. false, with a warning: the caller is a function of the chain, which
+ * the change would wait for.
+ */
 static inline bool cmwq_notifier_begin_change(struct blocking_notifier_head *nh)
 {
-	if (WARN_ONCE(cmwq_notifier_is_within(nh), "a function of a blocking notifier chain changes that chain, which would wait for its end\n"))
+	if (WARN_ONCE(cmwq_notifier_is_within(nh),
+		"a function of a blocking notifier chain changes that chain, "
+		"which would wait for its end\n"))
 		return false;
 	down_write(&nh->rwsem);
 	return true;
 }
 
 /* -EDEADLK: from a function of the chain itself. */
-static inline int cmwq_blocking_notifier_add(struct blocking_notifier_head *nh, struct notifier_block *nb, bool unique)
+static inline int cmwq_blocking_notifier_add(struct blocking_notifier_head *nh,
+	struct notifier_block *nb, bool unique)
 {
 	int failed;
 
@@ -302,7 +314,8 @@ static inline int blocking_notifier_chain_unregister(struct blocking_notifier_he
 	return failed;
 }
 
-static inline void cmwq_notifier_begin_use(struct blocking_notifier_head *nh, struct cmwq_notifier_use *use)
+static inline void cmwq_notifier_begin_use(struct blocking_notifier_head *nh,
+	struct cmwq_notifier_use *use)
 {
 	use->of = nh;
 	use->task = cmwq_current_task();
@@ -328,7 +341,8 @@ static inline void cmwq_notifier_end_use(void *arg)
 		up_read(&use->of->rwsem);
 }
 
-static inline int blocking_notifier_call_chain(struct blocking_notifier_head *nh, unsigned long action, void *data)
+static inline int blocking_notifier_call_chain(struct blocking_notifier_head *nh,
+	unsigned long action, void *data)
 {
 	struct cmwq_notifier_round round = {&nh->head, action, 0, data, false, 0, NOTIFY_DONE};
 	struct cmwq_notifier_use use;

@@ -371,7 +371,10 @@ static inline bool queue_rcu_work(struct workqueue_struct *wq, struct rcu_work *
 	return true;
 }
 
-/* Within a read-side section, for which a pending item waits, rcu_barrier() warns, and this does not wait. */
+/*
+ * Within a read-side section, for which a pending item waits, rcu_barrier() warns, and this does
+ * not wait.
+ */
 static inline bool flush_rcu_work(struct rcu_work *rwork)
 {
 	if (!work_pending(&rwork->work))
@@ -478,7 +481,8 @@ static inline void free_workqueue_attrs(struct workqueue_attrs *attrs)
 	cmwq_free_workqueue_attrs((struct cmwq_workqueue_attrs *)(void *)attrs);
 }
 
-static inline CMWQ_MUST_CHECK int apply_workqueue_attrs(struct workqueue_struct *wq, const struct workqueue_attrs *attrs)
+static inline CMWQ_MUST_CHECK int apply_workqueue_attrs(struct workqueue_struct *wq,
+	const struct workqueue_attrs *attrs)
 {
 	return cmwq_apply_workqueue_attrs(cmwq_of_workqueue(wq),
 		(const struct cmwq_workqueue_attrs *)(const void *)attrs);
