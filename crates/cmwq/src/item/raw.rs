@@ -318,7 +318,7 @@ impl Pending {
     }
 
     #[inline]
-    fn item(&self) -> &RawWork {
+    pub(in crate::item) fn item(&self) -> &RawWork {
         // SAFETY: `claim` promised validity for as long as this owner exists.
         unsafe { self.0.as_ref() }
     }
@@ -352,11 +352,6 @@ impl Pending {
         self.item().set_location(Location::in_transit(pool, pwq));
     }
 
-    #[inline]
-    pub(in crate::item) fn tell(&self, location: Location) {
-        self.item().set_location(location);
-    }
-
     /// Notes that a timer has the item from now on, so that no thread waits for it to come to a
     /// list.
     pub(crate) fn arm(&mut self) {
@@ -367,12 +362,7 @@ impl Pending {
     /// The timer no longer has it.
     pub(crate) fn disarm(&mut self) {
         self.1.take_back();
-        self.send_back(self.last_pool());
-    }
-
-    /// Restores `pool` as the pool that it was last queued on. For an item on no list, about to be released.
-    pub(crate) fn send_back(&mut self, pool: u32) {
-        self.item().set_location(Location::in_transit(pool, 0));
+        self.set_destination(self.last_pool(), 0);
     }
 
     /// The pool workqueue of its [destination](Self::set_destination).

@@ -6,8 +6,8 @@
 //! the items behave as if they were queued one after the other: in their order, in the flush colour
 //! under which they are counted, in `max_active`, and in that no item runs twice at the same time.
 
+use super::parts::core::pool_of_process;
 use super::queue::Workqueue;
-use super::queueing::pool_of_process;
 use super::task::queued::Queued;
 use crate::engine::{Queue, epochs};
 use crate::error::Refused;

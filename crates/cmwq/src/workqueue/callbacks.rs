@@ -122,10 +122,9 @@ impl FrontEnd for WqCore {
     }
 
     fn colour_done(&self, colour: u32) {
-        let woken = self.flush.colour_done(colour);
-        if !woken.is_empty() {
-            self.engine.service().wake_tasks(woken);
-        }
+        self.engine
+            .service()
+            .wake_tasks(self.flush.colour_done(colour));
     }
 
     fn must_wait(&self, pool: &Arc<Pool>, key: PwqKey) {
@@ -138,10 +137,7 @@ impl FrontEnd for WqCore {
 
     fn room_freed(&self) {
         if let Some(room) = &self.room {
-            let woken = room.serve();
-            if !woken.is_empty() {
-                self.engine.service().wake_tasks(woken);
-            }
+            self.engine.service().wake_tasks(room.serve());
         }
     }
 

@@ -1,23 +1,20 @@
 //! The destination of an item: from an issuer's CPU to a pool workqueue, or to a caller slot of the issuer.
 
-use crate::engine::{self, Queue, Registry, epochs};
+use crate::engine::{self, Queue, epochs};
 use crate::error::{Error, Refused};
 use crate::item::closure::{self, Small};
 use crate::item::{Pending, address_of};
-use crate::pool::{
-    Issuer, Pool, PoolFor, publish_closure_again, publish_item_again, spawn_history,
-};
+use crate::pool::{Issuer, PoolFor, publish_closure_again, publish_item_again, spawn_history};
 use crate::sys::atomic::Ordering;
 use crate::sys::clock;
 use crate::sys::epoch::EpochPin;
 use crate::sys::probe::{self, bits};
 use crate::trace::{events, latency};
 use crate::trace::{foreign, warn};
-use crate::workqueue::parts::core::WqCore;
+use crate::workqueue::parts::core::{WqCore, pool_of_process};
 use crate::workqueue::parts::kind::WorkqueueKind;
 use crate::workqueue::parts::pwq::Pwq;
 use crate::workqueue::parts::route;
-use std::sync::Arc;
 
 /// Why there is no route to a pool workqueue.
 pub(crate) enum NoRoute {
@@ -39,12 +36,6 @@ pub(crate) enum Admission {
 
 /// An item that was not published, and why.
 pub(crate) type NotPublished = (Pending, NoRoute);
-
-/// Returns the pool with this number, if the pool belongs to this process.
-pub(crate) fn pool_of_process<'g>(pool: u32, pin: &'g EpochPin<'_>) -> Option<&'g Arc<Pool>> {
-    let pool = Registry::process().find(pool, pin)?;
-    (!pool.is_inherited()).then_some(pool)
-}
 
 impl WqCore {
     /// The CPU that the calling thread queues from.

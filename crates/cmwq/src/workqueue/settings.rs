@@ -177,7 +177,6 @@ impl Workqueue {
         if self.core.engine.is_inherited() {
             return (0, 0);
         }
-        let stats = self.core.stats();
-        (stats.started, stats.completed)
+        self.core.counts()
     }
 }

@@ -26,7 +26,7 @@ pub(crate) trait Load {
 #[inline]
 fn tell_chunk(item: &Pending, chunk: &Chunk) {
     let about = &chunk.about;
-    item.tell(Location::in_chunk(
+    item.item().set_location(Location::in_chunk(
         about.destination.pool,
         about.number_in_pool,
     ));
@@ -35,7 +35,8 @@ fn tell_chunk(item: &Pending, chunk: &Chunk) {
 #[inline]
 fn tell_destination(item: &Pending, chunk: &Chunk) {
     let to = &chunk.about.destination;
-    item.tell(Location::in_transit(to.pool, to.pwq));
+    item.item()
+        .set_location(Location::in_transit(to.pool, to.pwq));
 }
 
 impl ChunkStore {

@@ -50,10 +50,7 @@ impl Pool {
         // All are woken at once: each has to wait for a CPU beside the hogs before it could wake
         // the next one.
         let short = guard.short_beside_hogs();
-        let woken = (0..short).take_while(|_| guard.wake_idle()).count();
-        if woken < short {
-            guard.want_worker();
-        }
+        guard.wake_or_want(short);
     }
 
     /// Whether the creator should create another worker at once: new ones, too, wait for a CPU beside the hogs.

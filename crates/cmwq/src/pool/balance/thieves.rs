@@ -106,10 +106,7 @@ impl Pool {
         if coming == 0 && more == 0 && guard.borrow_slot_to_steal() {
             more = 1;
         }
-        let woken = (0..more).take_while(|_| guard.wake_idle()).count() as u32;
-        if woken < more {
-            guard.want_worker();
-        }
+        guard.wake_or_want(more as usize);
         coming + more
     }
 

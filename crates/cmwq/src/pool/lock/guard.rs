@@ -163,7 +163,7 @@ impl<'p> PoolGuard<'p> {
     /// back.
     #[inline]
     pub(in crate::pool) fn leave_room(&mut self, index: u32) {
-        if self.pwqs[index].traits.bounded {
+        if self.pwqs[index].room.is_some() {
             self.give_room_back(index);
         }
     }

@@ -63,7 +63,7 @@ impl PoolGuard<'_> {
         }
         if self.running() >= target {
             if self.is_limited() && self.borrow_slot() {
-                self.wake_or_want();
+                self.wake_or_want(1);
             } else {
                 self.settle_saturated();
             }
@@ -138,8 +138,10 @@ impl PoolGuard<'_> {
         }
     }
 
-    fn wake_or_want(&mut self) {
-        if !self.wake_idle() {
+    /// Wakes up to `most` idle workers. If there are fewer, a worker is to be created.
+    pub(in crate::pool) fn wake_or_want(&mut self, most: usize) {
+        let woken = (0..most).take_while(|_| self.wake_idle()).count();
+        if woken < most {
             self.want_worker();
         }
     }
@@ -161,7 +163,7 @@ impl PoolGuard<'_> {
         }
         // An item was published before NOTIFY could be set.
         if empty && self.is_limited() && self.borrow_slot() {
-            return self.wake_or_want();
+            return self.wake_or_want(1);
         }
         self.watch();
         self.call_thieves();

@@ -46,8 +46,6 @@ pub(crate) struct Traits {
     pub(crate) reclaim: bool,
     /// A thread that waits for an item may run it.
     pub(crate) waiters_run: bool,
-    /// How many of its items may wait is bounded: each start is counted by itself.
-    pub(crate) bounded: bool,
 }
 
 /// The part of one workqueue in one pool. The pool's lock guards all fields. `O` is the workqueue,
@@ -145,7 +143,6 @@ impl<O> PoolWorkqueue<O> {
 
     /// Sets the room of its items: the queue is bounded.
     pub(crate) fn with_room(mut self, room: Option<Arc<WaitingBound>>) -> Self {
-        self.traits.bounded = room.is_some();
         self.room = room;
         self
     }
@@ -258,7 +255,7 @@ impl<O> PoolWorkqueue<O> {
         self.is_quiescent()
             && !self.traits.ordered
             && !self.traits.cpu_intensive
-            && !self.traits.bounded
+            && self.room.is_none()
     }
 
     /// Whether a worker may take items of a chunk that were not on the worklist before: they become

@@ -116,6 +116,9 @@ impl Service {
     /// Wakes tasks after an event of a pool. The thread that handles the event may be one that holds locks of this crate, or has just taken
     /// a claimed item off its list: then the reporter calls the wakers. A worker between two items calls them itself.
     pub(crate) fn wake_tasks(&self, wakers: Vec<Foreign<Waker>>) {
+        if wakers.is_empty() {
+            return;
+        }
         let wake = || {
             for waker in wakers {
                 Pool::wake_task(Box::new(waker));

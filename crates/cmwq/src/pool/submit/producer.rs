@@ -136,10 +136,19 @@ impl Producer {
 pub(in crate::pool) fn with<R>(f: impl FnOnce(&Producer) -> R) -> R {
     let mut f = Some(f);
     let result = PRODUCER.try_with(|producer| f.take().map(|f| f(producer)));
-    match (result.ok().flatten(), f) {
-        (Some(result), _) => result,
-        (None, Some(f)) => f(&Producer::new()),
-        (None, None) => unreachable!("it was called"),
+    match result.ok().flatten() {
+        Some(result) => result,
+        None => with_new(f),
+    }
+}
+
+/// As [`with`], for a thread that is ending.
+#[cold]
+#[inline(never)]
+fn with_new<R>(f: Option<impl FnOnce(&Producer) -> R>) -> R {
+    match f {
+        Some(f) => f(&Producer::new()),
+        None => unreachable!("it was not called"),
     }
 }
 
@@ -189,6 +198,7 @@ pub(crate) fn publish_item_again(issuer: Issuer, item: Pending) -> Result<(), Pe
 
 /// As [`publish_item_again`], but claims the item only if there is a cached route, and returns
 /// `None` if there is none. An error is that of the claim.
+#[cfg(any(test, not(cmwq_loom)))]
 #[inline]
 pub(crate) fn claim_and_publish_again<E>(
     issuer: Issuer,

@@ -53,8 +53,8 @@ impl Pool {
             // Taking an item out of a chunk does not check whether its last run is still in an open
             // batch, so an item for which that may be so is published alone.
             let pays = |_: &&PwqChunks| {
-                !is_sample
-                    && in_a_row >= FLOODS_AFTER
+                in_a_row >= FLOODS_AFTER
+                    && !is_sample
                     && self.oldest_batch.is_after(item.noted_batch())
             };
             let Some(chunks) = chunks.filter(pays) else {

@@ -6,14 +6,15 @@ use super::kind::{Flags, WorkqueueKind};
 use super::limits::Limits;
 use super::mapping::Mapping;
 use super::pwq::Pwq;
-use crate::engine::{Engine, Queue, epochs};
+use crate::engine::{Engine, Queue, Registry, epochs};
 use crate::error::Error;
 use crate::pool::{
-    FrontEnd, Pool, PwqKey, PwqState, QueueStats, Rescue, Rescuer, Sampler, Traits, WaitingBound,
+    FrontEnd, Pool, PwqKey, PwqState, Rescue, Rescuer, Sampler, Traits, WaitingBound,
     WorkerThreads, current, in_waker, is_on_stack,
 };
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicU32, AtomicU64};
+use crate::sys::epoch::EpochPin;
 use crate::sys::epoch::{Replaced, Shared};
 use crate::sys::sync::Mutex;
 use std::sync::{Arc, OnceLock, Weak};
@@ -66,6 +67,12 @@ pub(in crate::workqueue) struct Control {
     /// The pool workqueues that the slots point to.
     pub(in crate::workqueue) current: Vec<Arc<Pwq>>,
     pub(in crate::workqueue) destroyed: bool,
+}
+
+/// Returns the pool with this number, if the pool belongs to this process.
+pub(crate) fn pool_of_process<'g>(pool: u32, pin: &'g EpochPin<'_>) -> Option<&'g Arc<Pool>> {
+    let pool = Registry::process().find(pool, pin)?;
+    (!pool.is_inherited()).then_some(pool)
 }
 
 impl WqCore {
@@ -330,9 +337,8 @@ impl WqCore {
         let traits = Traits {
             ordered: self.ordered(),
             cpu_intensive: self.flags.cpu_intensive && self.kind == WorkqueueKind::PerCpu,
-            reclaim: self.rescuer.is_some(),
             waiters_run: self.waiters_run(),
-            bounded: self.room.is_some(),
+            ..Traits::default()
         };
         let rescuer = self.rescuer.clone().map(|own| own as Arc<dyn Rescue>);
         let limit = self.limits.of(node);
@@ -443,15 +449,13 @@ impl WqCore {
         members.iter().find_map(|pwq| pwq.pool.effective_nice())
     }
 
-    /// Returns the sum of the counts of the pool workqueues that exist now.
-    pub(crate) fn stats(&self) -> QueueStats {
-        let mut sum = QueueStats::default();
-        for pwq in self.members() {
-            let mut guard = pwq.pool.lock();
-            sum.add(&guard.pwq_stats(pwq.key));
-        }
-        sum.refused = self.room.as_ref().map_or(0, |room| room.refused());
-        sum
+    /// Returns how many items have started and have completed in the pool workqueues that exist now.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let members = self.members();
+        let all = members.iter().map(|pwq| pwq.pool.lock().pwq_stats(pwq.key));
+        all.fold((0, 0), |sum, one| {
+            (sum.0 + one.started, sum.1 + one.completed)
+        })
     }
 }
 

@@ -85,7 +85,7 @@ fn try_remove(
     // Another pool may still run the item. A thread that waits for that run looks for it in the
     // item's last pool, which must be that one then.
     if let Some(older) = ordered.and_then(|queue| queue.pool_that_runs(item, pool)) {
-        queued.send_back(older);
+        queued.set_destination(older, 0);
     }
     Some(queued)
 }

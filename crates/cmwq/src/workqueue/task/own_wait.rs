@@ -7,7 +7,7 @@
 //! item of its CPU, since BH items run one after the other.
 #![forbid(unsafe_code)]
 
-use crate::engine::{Registry, epochs};
+use crate::engine::epochs;
 use crate::error::FlushError;
 use crate::item::{ListKind, RawWork};
 use crate::pool::{
@@ -15,7 +15,7 @@ use crate::pool::{
 };
 use crate::sys::thread;
 use crate::trace::warn_once;
-use crate::workqueue::parts::core::WqCore;
+use crate::workqueue::parts::core::{WqCore, pool_of_process};
 use crate::workqueue::parts::kind::WorkqueueKind;
 use std::sync::Arc;
 
@@ -24,8 +24,7 @@ pub(crate) fn registered(id: u32) -> Option<Arc<Pool>> {
     // The epoch is unpinned when this returns, before the caller locks the pool: releasing that
     // lock may start a wait for a grace period, which a pin would hold up.
     let pin = epochs().pin(0);
-    let pool = Registry::process().find(id, &pin)?;
-    (!pool.is_inherited()).then(|| pool.clone())
+    pool_of_process(id, &pin).cloned()
 }
 
 /// How the items of a queue depend on the items that the calling thread runs.

@@ -159,9 +159,9 @@ fn an_item_that_waits_behind_a_run_of_itself_is_not_taken_for_one_on_the_worklis
     assert!(is_on_worklist(), "no thread has looked at it yet");
     assert!(next().is_none(), "it waits for its run");
     assert!(!is_on_worklist(), "the thread that runs it goes on with it");
-    let panicked = run_item(started, run);
+    let panicked = call(started, run.current);
     let behind = pool.lock().end_task(run, panicked);
     let Task { started, run } = behind.expect("it comes after its run");
-    let panicked = run_item(started, run);
+    let panicked = call(started, run.current);
     assert!(pool.lock().end_task(run, panicked).is_none());
 }
