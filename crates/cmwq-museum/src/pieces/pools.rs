@@ -17,8 +17,8 @@ pub(super) const PIECES: &[Piece] = &[
         "settling does not ask for a worker when none is idle",
         &[edit(
             "pool/lock/settle.rs",
-            "        if !self.wake_idle() {\n            self.want_worker();\n        }\n    }\n\n    /// The pool is saturated",
-            "        if !self.wake_idle() && !MUTANT {\n            self.want_worker();\n        }\n    }\n\n    /// The pool is saturated",
+            "        if woken < most {",
+            "        if woken < most && !MUTANT {",
         )],
     ),
     line(

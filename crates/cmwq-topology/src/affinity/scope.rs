@@ -6,8 +6,9 @@ use std::cell::OnceCell;
 use std::fmt;
 use std::str::FromStr;
 
-/// The one table of scopes. Each has its Rust name, its number (the kernel's index, and the value in C), its name in files, commands and
-/// JSON, and its rule: two CPUs are in one pod when the rule gives them the same key. The first entry is the alias and has no rule.
+/// The one table of scopes. Each has its Rust name, its number (the value in C, and the kernel's index
+/// where the kernel has that scope), its name in files, commands and JSON, and its rule: two CPUs are
+/// in one pod when the rule gives them the same key. The first entry is the alias and has no rule.
 ///
 /// A new scope also needs its constants in `cmwq.h` and `linux/workqueue.h`, and its oracle in `tests/topology/pods_property.rs`.
 /// If its pods can span NUMA nodes, [`Pods::build`](super::Pods::build) must give them no node, as it gives none to `System`.
@@ -17,8 +18,8 @@ macro_rules! affinity_scopes {
         $(#[$first_doc:meta])* $first:ident = $first_number:literal, $first_name:literal, $first_rule:expr;
         $($(#[$doc:meta])* $scope:ident = $number:literal, $name:literal, $rule:expr;)*
     ) => {
-        /// The rule that cuts a machine into pods. In the kernel's index order, with the kernel's
-        /// names.
+        /// The rule that cuts a machine into pods. The scopes that the kernel
+        /// has come in its order and have its names.
         ///
         /// ```
         /// use cmwq_topology::affinity::AffinityScope;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 const MOST_WOKEN: u32 = 4;
 /// How many thieves are called at once at most. Each of them takes the lock when it comes, and calls
 /// more if they are still needed.
-const MOST_THIEVES: u32 = 4;
+const THIEVES_AT_ONCE: u32 = 4;
 /// How many idle workers are looked at, at most, to pick the one to be woken.
 const LOOKED_AT: usize = 8;
 
@@ -185,7 +185,9 @@ impl PoolGuard<'_> {
             // As many thieves as are needed to make the wait short.
             let needed = self.pace.wait_ns(waiting, 1) / WORTH_STEALING_NS;
             let needed = u32::try_from(needed).unwrap_or(u32::MAX);
-            self.asks.thieves = needed.saturating_sub(self.running()).clamp(1, MOST_THIEVES);
+            self.asks.thieves = needed
+                .saturating_sub(self.running())
+                .clamp(1, THIEVES_AT_ONCE);
             self.thieves_called = true;
             self.note_reach();
         }
