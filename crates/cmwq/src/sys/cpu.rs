@@ -2,7 +2,7 @@
 
 pub(crate) use cmwq_topology::{FollowedQuota, process_cpus};
 
-use cmwq_topology::CpuQuota;
+use cmwq_topology::{CpuQuota, CpuSet};
 
 /// The CPU that the calling thread runs on: a hint, true only at the instant of the call. `None`: the system cannot say.
 #[inline]
@@ -21,6 +21,12 @@ pub(crate) fn configured() -> usize {
     // SAFETY: reads a system constant.
     let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
     usize::try_from(cpus).unwrap_or(1).max(1)
+}
+
+/// Whether these CPUs, which were described, are those of the machine that the process runs on: in the
+/// simulator only.
+pub(crate) fn are_the_machine(_: &CpuSet) -> bool {
+    false
 }
 
 /// The CPU quota of the process as it is now.

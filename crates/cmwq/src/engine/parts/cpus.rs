@@ -14,6 +14,11 @@ use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 use std::sync::Arc;
 
+/// Whether the CPUs of the topology stand for those of the machine, which are others.
+fn stands_for_others(topology: &Topology) -> bool {
+    topology.is_injected() && !cpu::are_the_machine(topology.cpus())
+}
+
 /// Maps the CPU numbers of the topology to those of the real machine. They are the same unless the topology was injected: then its CPUs are spread
 /// over the real ones in blocks, and neighbours stay neighbours.
 struct CpuMap {
@@ -27,7 +32,7 @@ struct CpuMap {
 impl CpuMap {
     fn new(topology: &Topology, usable: &CpuSet) -> CpuMap {
         let mut real = vec![None; topology.max_cpu() + 1];
-        if !topology.is_injected() {
+        if !stands_for_others(topology) {
             for cpu in topology.cpus().iter() {
                 real[cpu] = Some(cpu);
             }
@@ -132,7 +137,7 @@ impl Cpus {
     }
 
     fn with_cursors(topology: &Topology, set: Set, cursors: Arc<Cursors>) -> Cpus {
-        let usable = if topology.is_injected() {
+        let usable = if stands_for_others(topology) {
             topology.allowed().intersection(topology.online())
         } else {
             topology.cpus().intersection(&set.real)

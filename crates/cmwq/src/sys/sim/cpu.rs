@@ -22,6 +22,11 @@ pub(crate) fn process_cpus() -> Result<CpuSet, TopologyError> {
     cmwq_topology::process_cpus()
 }
 
+/// Whether the machine has these CPUs.
+pub(crate) fn are_the_machine(cpus: &CpuSet) -> bool {
+    cmwq_vm::is_inside() && cpus.iter().eq(0..os::cpus())
+}
+
 pub(crate) fn quota() -> CpuQuota {
     virtual_quota().unwrap_or_else(CpuQuota::detect)
 }
