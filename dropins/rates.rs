@@ -7,8 +7,8 @@ use std::time::Instant;
 
 pub(crate) type Loop = fn() -> f64;
 
-/// Computes for about 20 microseconds on a CPU alone. Not until that time has passed: it passes for a thread that was preempted as well, and
-/// the more threads a pool has the less it would compute.
+/// Computes for about 20 microseconds on a CPU alone. Not until that time has passed: it passes for
+/// a thread that was preempted as well, and the more threads a pool has the less it would compute.
 pub(crate) fn spin() {
     /// So many steps, each of which needs the one before it.
     fn steps(count: u32) {
@@ -42,8 +42,8 @@ fn summary(mut rates: Vec<f64>) -> (String, f64) {
     (format!("{median:9.0} ({min:9.0} to {max:9.0})"), median)
 }
 
-/// Runs each loop, of this package and of the original in turns, as often as the program's argument says, and prints the rates. `about` says
-/// what else is to be known of the columns.
+/// Runs each loop, of this package and of the original in turns, as often as the program's argument
+/// says, and prints the rates. `about` says what else is to be known of the columns.
 pub(crate) fn compare(program: &str, about: &str, loops: &[(&str, Loop, Loop)]) {
     let rounds = match std::env::args().nth(1).as_deref() {
         None => 7,

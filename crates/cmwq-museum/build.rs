@@ -1,4 +1,5 @@
-//! Copies the library's sources and puts all pieces of the museum in, each behind a question that is answered at run time.
+//! Copies the library's sources and puts all pieces of the museum in, each behind a question that
+//! is answered at run time.
 
 use std::path::Path;
 use std::{env, fs, io};
@@ -26,7 +27,8 @@ fn main() {
             let source = fs::read_to_string(&path).expect(edit.file);
             // A piece may share a place with another one, which has left its mark there.
             if source.matches(edit.from).count() != 1 {
-                // The library has changed there. It must still build; a test says that the piece needs a new place.
+                // The library has changed there. It must still build; a test says that the piece
+                // needs a new place.
                 println!("cargo::warning={}: {} has changed", piece.name, edit.file);
                 without_a_place.push(piece.name);
                 continue;

@@ -1,4 +1,5 @@
-//! The command is linked to a fixed address: what depends on the addresses of functions and statics is the same in each process then.
+//! The command is linked to a fixed address: what depends on the addresses of functions and statics
+//! is the same in each process then.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,4 +1,5 @@
-//! The client: one thread that keeps all connections busy, or sends when a request is due, and times every answer.
+//! The client: one thread that keeps all connections busy, or sends when a request is due, and
+//! times every answer.
 
 use crate::server::ASK_USAGE;
 use crate::usage::Usage;
@@ -14,8 +15,8 @@ use std::num::NonZero;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// A request of length 0 is sent, on a connection of its own, so long after the last one was answered: often enough to be timed many
-/// times, and rarely enough not to wait for one another.
+/// A request of length 0 is sent, on a connection of its own, so long after the last one was
+/// answered: often enough to be timed many times, and rarely enough not to wait for one another.
 const LIGHT_PAUSE: Duration = Duration::from_millis(2);
 
 pub(crate) struct Plan {

@@ -1,4 +1,5 @@
-//! A TCP service that hashes and compresses, in three ways in turns: on cmwq, on tokio's blocking threads, and inline on the executor.
+//! A TCP service that hashes and compresses, in three ways in turns: on cmwq, on tokio's blocking
+//! threads, and inline on the executor.
 
 mod client;
 mod report;

@@ -1,7 +1,9 @@
-//! The server: one task of tokio for each connection, in one of three ways. It is a process of its own, so that its CPU time is.
+//! The server: one task of tokio for each connection, in one of three ways. It is a process of its
+//! own, so that its CPU time is.
 //!
-//! A request is the length of a message in four bytes, and the message. The answer is its length in four bytes, and what [`work::answer`] makes
-//! of the message. A request of length 0 is answered at once; one of length [`ASK_USAGE`] with what the process has used so far.
+//! A request is the length of a message in four bytes, and the message. The answer is its length in
+//! four bytes, and what [`work::answer`] makes of the message. A request of length 0 is answered at
+//! once; one of length [`ASK_USAGE`] with what the process has used so far.
 
 use crate::usage::Usage;
 use crate::work::{self, Kind};

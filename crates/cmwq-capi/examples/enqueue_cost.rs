@@ -1,5 +1,6 @@
-//! What `queue_raw()` costs a Rust program: the counterpart of enqueue_cost.c, which does the same through the C ABI. Prints
-//! one number, ns an item: the median of the rounds. `scripts/capi-cost` alternates the two.
+//! What `queue_raw()` costs a Rust program: the counterpart of enqueue_cost.c, which does the same
+//! through the C ABI. Prints one number, ns an item: the median of the rounds. `scripts/capi-cost`
+//! alternates the two.
 
 use cmwq::Workqueue;
 use cmwq::raw::RawWork;

@@ -57,7 +57,8 @@ const _: () = assert!(offset_of!(Attrs, cpumask) == 16 && size_of::<Attrs>() == 
 /// The size of the first version: a caller never passes less.
 const LEAST: usize = 1040;
 
-/// How much of attributes in C is to be read or written; `None`: they do not say, so they were not initialised.
+/// How much of attributes in C is to be read or written; `None`: they do not say, so they were not
+/// initialised.
 ///
 /// # Safety
 /// They are as long as they say.
@@ -123,7 +124,8 @@ abi! {
                 Ok(engine) => engine,
                 Err(error) => return call.error(&error),
             };
-            // SAFETY: not NULL; the header asks for attributes. The least that is known is all that there is in this version.
+            // SAFETY: not NULL; the header asks for attributes. The least that is known is all that
+            // there is in this version.
             if unsafe { known(attrs) }.is_none() {
                 return call.wrong(Wrong::NullArgument, NO_SIZE);
             }

@@ -72,7 +72,8 @@ impl Call {
         }
     }
 
-    /// Queues the items, and calls `fate` with the index and the fate of each that was not accepted. Returns how many were.
+    /// Queues the items, and calls `fate` with the index and the fate of each that was not
+    /// accepted. Returns how many were.
     ///
     /// # Safety
     /// As the header asks.

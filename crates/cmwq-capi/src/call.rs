@@ -1,4 +1,5 @@
-//! What every function of the ABI has: a name, warnings that are said once, errno, and a net under it for panics.
+//! What every function of the ABI has: a name, warnings that are said once, errno, and a net under
+//! it for panics.
 
 use cmwq::Error;
 use cmwq::topology::TopologyError;
@@ -95,7 +96,8 @@ pub(crate) fn beside<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// What `code` returns; `None`: it has panicked. The library's only `catch_unwind`, as a test of the sources checks.
+/// What `code` returns; `None`: it has panicked. The library's only `catch_unwind`, as a test of
+/// the sources checks.
 #[inline]
 pub(crate) fn caught<R>(code: impl FnOnce() -> R) -> Option<R> {
     let result = catch_unwind(AssertUnwindSafe(code));

@@ -13,7 +13,8 @@ pub(crate) fn to_c(handle: WorkqueueHandle) -> *mut Wq {
     std::ptr::without_provenance_mut(handle.to_bits() as usize)
 }
 
-/// No handle is below: what is, is NULL or stands for a [system workqueue](crate::system), whichever process asks.
+/// No handle is below: what is, is NULL or stands for a [system workqueue](crate::system),
+/// whichever process asks.
 pub(crate) const FIRST_HANDLE: u64 = 4096;
 
 /// "Any CPU" in C.

@@ -1,9 +1,9 @@
 //! The C ABI of [`cmwq`]: what `include/cmwq.h` declares, and no more.
 //!
-//! Every function is made by `abi!` (`call.rs`): it knows its own name, for warnings, and lets no panic out. What C hands in is
-//! looked at before it is used: workqueues are [handles](cmwq::raw::WorkqueueHandle), which any
-//! number may pretend to be; items are
-//! looked at as far as memory that the caller vouches for can be.
+//! Every function is made by `abi!` (`call.rs`): it knows its own name, for warnings, and lets no
+//! panic out. What C hands in is looked at before it is used: workqueues are
+//! [handles](cmwq::raw::WorkqueueHandle), which any number may pretend to be; items are looked at
+//! as far as memory that the caller vouches for can be.
 
 #![allow(
     clippy::missing_safety_doc,

@@ -75,7 +75,8 @@ fn print(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// See `cmwq_blocking` in cmwq.h. By hand: what ends the thread inside `func` has to go on behind the net under the function's body.
+/// See `cmwq_blocking` in cmwq.h. By hand: what ends the thread inside `func` has to go on behind
+/// the net under the function's body.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn cmwq_blocking(
     func: Option<unsafe extern "C-unwind" fn(*mut c_void)>,

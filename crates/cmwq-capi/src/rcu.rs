@@ -1,8 +1,10 @@
 //! Read-copy-update: readers that never wait, and grace periods.
 //!
-//! One counter numbers the grace periods. A reader notes its present value when its outermost section begins, and 0 when it ends. A thread that waits for a
-//! grace period raises the counter and then waits until every thread has noted 0 or the new value. A section that began before either is seen by
-//! that, or has noted its value after the look; then the fences on both sides make it see what was done before the counter was raised.
+//! One counter numbers the grace periods. A reader notes its present value when its outermost
+//! section begins, and 0 when it ends. A thread that waits for a grace period raises the counter
+//! and then waits until every thread has noted 0 or the new value. A section that began before
+//! either is seen by that, or has noted its value after the look; then the fences on both sides
+//! make it see what was done before the counter was raised.
 
 use crate::call::{Wrong, abi, caught};
 use crate::system;
@@ -63,7 +65,8 @@ pub struct Head {
     func: Option<unsafe extern "C-unwind" fn(*mut Head)>,
 }
 
-/// A function below this is none but the offset of the head in memory from malloc(), which is freed: no function lies there.
+/// A function below this is none but the offset of the head in memory from malloc(), which is
+/// freed: no function lies there.
 const MOST_OFFSET: usize = 4096;
 
 /// Those that wait for a grace period, the last one first.
@@ -189,7 +192,8 @@ abi! {
             let why = "called within a read-side section, for which callbacks wait";
             return call.wrong(Wrong::OwnItem, why);
         }
-        // One item runs all callbacks, in the order in which they came. If none waits, those that did are in the run that is flushed.
+        // One item runs all callbacks, in the order in which they came. If none waits, those that
+        // did are in the run that is flushed.
         loop {
             let none_waits = WAITING.load(Ordering::Acquire).is_null();
             // Not from the callbacks' own item, as was looked.

@@ -42,7 +42,8 @@ fn watch_forks() {
     // Set only when it is true; registered twice, the handler does the same twice.
     static WATCHED: AtomicBool = AtomicBool::new(false);
     if !WATCHED.load(Ordering::Acquire) {
-        // SAFETY: the handler touches atomics only. If it cannot be registered, a child is refused its parent's queues.
+        // SAFETY: the handler touches atomics only. If it cannot be registered, a child is refused
+        // its parent's queues.
         unsafe {
             libc::pthread_atfork(None, None, Some(in_child));
         }
@@ -62,7 +63,8 @@ fn make(which: usize) -> Result<WorkqueueHandle, Error> {
     let handle = WorkqueueHandle::new(ALL[which].get()?)?;
     match cached.compare_exchange(0, handle.to_bits(), Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => Ok(handle),
-        // Another thread was first. A second handle of the same queue cannot be given back without ending the queue.
+        // Another thread was first. A second handle of the same queue cannot be given back without
+        // ending the queue.
         Err(first) => Ok(WorkqueueHandle::from_bits(first).unwrap_or(handle)),
     }
 }
@@ -70,7 +72,8 @@ fn make(which: usize) -> Result<WorkqueueHandle, Error> {
 /// The distance of the constants: they look like pointers to something aligned.
 const CONSTANT_STEP: u64 = 16;
 
-/// What C has of a system workqueue: a number that is the same in every process, so that there can be symbols of it.
+/// What C has of a system workqueue: a number that is the same in every process, so that there can
+/// be symbols of it.
 const fn constant(which: usize) -> *mut Wq {
     std::ptr::without_provenance_mut((which + 1) * CONSTANT_STEP as usize)
 }
@@ -220,8 +223,9 @@ fn on_cpu(call: &Call, cpu: usize, func: OnCpuFn, arg: *mut c_void) -> c_long {
 
 /// So many new items; `None`: there is no memory.
 ///
-/// None of them has the address of the item that the calling thread runs. That one may have been freed by its function, and an item at its
-/// address with the same function would count as the same: it could not be waited for here.
+/// None of them has the address of the item that the calling thread runs. That one may have been
+/// freed by its function, and an item at its address with the same function would count as the
+/// same: it could not be waited for here.
 fn new_items(count: usize, func: WorkFn) -> Option<Vec<RawWork>> {
     let make = || {
         let mut items: Vec<RawWork> = Vec::new();
@@ -250,7 +254,8 @@ fn on_each_cpu(call: &Call, func: WorkFn) -> c_int {
     };
     let mut failed = None;
     for (cpu, item) in cpus.iter().zip(&items) {
-        // SAFETY: every item is flushed below before it goes, and does not move: the vector is not touched meanwhile.
+        // SAFETY: every item is flushed below before it goes, and does not move: the vector is not
+        // touched meanwhile.
         match unsafe { handle.queue_raw_on(cpu, NonNull::from(item)) } {
             // System workqueues are never drained.
             Ok(Queued::Refused(_)) => failed = Some(Error::Forked),

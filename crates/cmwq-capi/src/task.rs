@@ -1,4 +1,5 @@
-//! Threads that wait for one another under the kernel's names: what `<linux/sched.h>`, wait queues and kernel threads stand on.
+//! Threads that wait for one another under the kernel's names: what `<linux/sched.h>`, wait queues
+//! and kernel threads stand on.
 
 use crate::attrs::Mask;
 use crate::call::{Call, Failed, Wrong, abi};
@@ -78,7 +79,8 @@ pub(crate) fn any(is_so: impl Fn(&Task) -> bool) -> bool {
         .any(|listed| is_so(unsafe { listed.0.as_ref() }))
 }
 
-/// In a fork's child only the calling thread is left, and no thread holds the lock, since it was taken for the fork.
+/// In a fork's child only the calling thread is left, and no thread holds the lock, since it was
+/// taken for the fork.
 fn watch_forks() {
     static HELD: AtomicPtr<MutexGuard<'static, Vec<Listed>>> = AtomicPtr::new(std::ptr::null_mut());
     static WATCHED: AtomicBool = AtomicBool::new(false);
@@ -169,7 +171,8 @@ fn begin() -> NonNull<Task> {
     task
 }
 
-/// The thread ends, and gives back its reference. If the destructor of another key needs a task afterwards, this is called again for that one.
+/// The thread ends, and gives back its reference. If the destructor of another key needs a task
+/// afterwards, this is called again for that one.
 extern "C" fn end(task: *mut c_void) {
     OWN.set(std::ptr::null_mut());
     all().retain(|listed| listed.0.as_ptr() != task.cast());
@@ -209,7 +212,8 @@ fn sleep(task: &Task, ns: u64) -> bool {
             tv_sec: (left / 1_000_000_000).min(i32::MAX as u64) as libc::time_t,
             tv_nsec: (left % 1_000_000_000) as libc::c_long,
         };
-        // SAFETY: the state is a futex of this process, and valid as long as the thread; so is the span for the call.
+        // SAFETY: the state is a futex of this process, and valid as long as the thread; so is the
+        // span for the call.
         unsafe {
             libc::syscall(
                 libc::SYS_futex,
@@ -226,7 +230,8 @@ fn sleep(task: &Task, ns: u64) -> bool {
 fn wake(state: &AtomicU32, states: u32) -> bool {
     let mut was = state.load(Ordering::SeqCst);
     loop {
-        // A write in any case, so that what the waker did before is seen by the thread that reads the state next.
+        // A write in any case, so that what the waker did before is seen by the thread that reads
+        // the state next.
         let to = if was & states != 0 { 0 } else { was };
         match state.compare_exchange(was, to, Ordering::SeqCst, Ordering::SeqCst) {
             Ok(_) => break,
@@ -286,7 +291,8 @@ abi! {
         let mut mask = [0u64; cmwq::topology::MAX_CPUS / 64];
         mask[cpu / 64] = 1 << (cpu % 64);
         call.with_task(task, |task| {
-            // SAFETY: the header asks for a task of which there is a reference; the mask is as long as is said.
+            // SAFETY: the header asks for a task of which there is a reference; the mask is as long
+            // as is said.
             let done = unsafe { libc::sched_setaffinity(task.as_ref().pid.load(Ordering::Relaxed), size_of_val(&mask), mask.as_ptr().cast()) };
             if done == 0 { 0 } else { -libc::ENODEV }
         })

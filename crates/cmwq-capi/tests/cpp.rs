@@ -1,7 +1,8 @@
 //! cmwq.hpp, by every C++ compiler that is here, with every warning on.
 //!
-//! Sabotage tried: leaving out the join when the function of a scope throws, not freeing a refused item, not waiting in the destructor of a
-//! work, and letting an exception of a future's function through each fail the program.
+//! Sabotage tried: leaving out the join when the function of a scope throws, not freeing a refused
+//! item, not waiting in the destructor of a work, and letting an exception of a future's function
+//! through each fail the program.
 
 mod common;
 
@@ -41,7 +42,8 @@ fn build(folder: &Path, compiler: &str, source: &str, args: &[&str]) -> PathBuf 
     program
 }
 
-/// Each of these is a mistake that beginners make. What a compiler says of it must be one error that is in our words.
+/// Each of these is a mistake that beginners make. What a compiler says of it must be one error
+/// that is in our words.
 #[test]
 fn a_function_of_the_wrong_shape_is_one_clear_error() {
     let folder = folder("shapes");
@@ -155,7 +157,8 @@ fn a_handler_of_warnings_may_wait_for_items_of_the_scope_that_warns() {
     }
 }
 
-/// Functions of `cmwq.h` that C++ programs call as they are, and why; `_` at the end stands for all that begin so.
+/// Functions of `cmwq.h` that C++ programs call as they are, and why; `_` at the end stands for all
+/// that begin so.
 const AS_THEY_ARE: &[(&str, &str)] = &[
     (
         "cmwq_task_",

@@ -1,4 +1,5 @@
-//! The header and the library say the same, and every header compiles by itself without a warning, in C and C++.
+//! The header and the library say the same, and every header compiles by itself without a warning,
+//! in C and C++.
 
 mod common;
 

@@ -1,5 +1,6 @@
-//! Small C programs, each about one family of the kernel-shaped headers or one promise of the interface: compiled with every warning on, in
-//! the GNU dialect that kernel code is written in, and run.
+//! Small C programs, each about one family of the kernel-shaped headers or one promise of the
+//! interface: compiled with every warning on, in the GNU dialect that kernel code is written in,
+//! and run.
 
 mod common;
 

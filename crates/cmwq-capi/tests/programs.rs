@@ -1,4 +1,5 @@
-//! The C examples, and programs that do what a process may do with the library: all are compiled with every warning on, and run.
+//! The C examples, and programs that do what a process may do with the library: all are compiled
+//! with every warning on, and run.
 #![cfg(feature = "control")]
 
 mod common;
@@ -257,9 +258,10 @@ fn a_work_function_may_end_its_thread() {
     run::<&str>(&compile(&folder, source, &cc(), &GNU11), &[]);
 }
 
-/// Up to Python 3.13 the end of the interpreter ends threads by pthread_exit(). When it has ended, it may read a null pointer in a callback, for which
-/// it has no state any more: in this program in one of fifty runs. A pool of plain C threads that are replaced sees that in a third of its runs. So a
-/// run that ends by SIGSEGV is repeated.
+/// Up to Python 3.13 the end of the interpreter ends threads by pthread_exit(). When it has ended,
+/// it may read a null pointer in a callback, for which it has no state any more: in this program in
+/// one of fifty runs. A pool of plain C threads that are replaced sees that in a third of its runs.
+/// So a run that ends by SIGSEGV is repeated.
 #[test]
 fn python_ends_while_callbacks_are_on_their_way() {
     const ATTEMPTS: usize = 8;
@@ -291,7 +293,8 @@ fn python_ends_while_callbacks_are_on_their_way() {
     }
 }
 
-/// Several runs, since without the line that destroys the workqueue one in five ends by SIGSEGV, with a release build one in two.
+/// Several runs, since without the line that destroys the workqueue one in five ends by SIGSEGV,
+/// with a release build one in two.
 #[test]
 fn python_ends_when_it_has_destroyed_the_workqueue() {
     const RUNS: usize = 12;

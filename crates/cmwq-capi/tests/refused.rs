@@ -1,10 +1,11 @@
 //! Wrong code does not compile silently, with any compiler that is here.
 //!
-//! Each case is a line that is right and the same line with a mistake. The right one compiles with every warning on, so that nothing
-//! but the mistake can be what the compiler complains of.
+//! Each case is a line that is right and the same line with a mistake. The right one compiles with
+//! every warning on, so that nothing but the mistake can be what the compiler complains of.
 //!
-//! Seen to fail: the headers as system headers (gcc and g++ said nothing of a dozen lines), an unchecked cast in `container_of` in C++,
-//! `kfree_rcu` with a cast, `rcu_assign_pointer` without an assignment, and functions without CMWQ_MUST_CHECK.
+//! Seen to fail: the headers as system headers (gcc and g++ said nothing of a dozen lines), an
+//! unchecked cast in `container_of` in C++, `kfree_rcu` with a cast, `rcu_assign_pointer` without
+//! an assignment, and functions without CMWQ_MUST_CHECK.
 
 mod common;
 

@@ -1,7 +1,9 @@
-//! What a release needs of the manifests: one version everywhere, complete descriptions, licences that go with ours.
+//! What a release needs of the manifests: one version everywhere, complete descriptions, licences
+//! that go with ours.
 //!
-//! Sabotage tried: another version in cmwq.h, a published crate without a description or a licence file, `publish = false` taken from
-//! cmwq-vm, the workspaces inside not excluded each fail a test here.
+//! Sabotage tried: another version in cmwq.h, a published crate without a description or a licence
+//! file, `publish = false` taken from cmwq-vm, the workspaces inside not excluded each fail a test
+//! here.
 
 mod common;
 
@@ -170,7 +172,8 @@ fn write_package(folder: &Path, name: &str, version: &str, rest: &str) {
     fs::write(folder.join("Cargo.toml"), manifest).expect("a file");
 }
 
-/// cargo looks for the workspace of a package in those that it has loaded already, and only then in the folders above it.
+/// cargo looks for the workspace of a package in those that it has loaded already, and only then in
+/// the folders above it.
 #[test]
 fn a_program_may_depend_on_the_library_and_on_a_drop_in() {
     let folder = folder("both");
@@ -253,8 +256,9 @@ fn every_dependency_has_a_permissive_licence() {
     }
 }
 
-/// Each crate that a program is made of is listed once, with a licence and, if it is from crates.io, the checksum of its source; and what depends on
-/// what names crates that are listed. Nothing of this machine is in it.
+/// Each crate that a program is made of is listed once, with a licence and, if it is from
+/// crates.io, the checksum of its source; and what depends on what names crates that are listed.
+/// Nothing of this machine is in it.
 ///
 /// Sabotage tried: a crate left out, no checksums, a path of the workspace in the list.
 #[test]

@@ -1,4 +1,5 @@
-//! Programs under race detectors: these see what the library orders, and what it does not; and under memcheck.
+//! Programs under race detectors: these see what the library orders, and what it does not; and
+//! under memcheck.
 
 mod common;
 
@@ -14,7 +15,8 @@ const MEMORY: [&str; 3] = [
     "-fno-sanitize-recover=all",
 ];
 
-/// The small programs, by name: a family of the kernel-shaped headers each, and batches and completion queues.
+/// The small programs, by name: a family of the kernel-shaped headers each, and batches and
+/// completion queues.
 fn small_programs() -> Vec<String> {
     let dir = crate_dir().join("tests/c/kernel");
     let names = fs::read_dir(dir).unwrap().filter_map(|entry| {
@@ -68,7 +70,8 @@ fn run(program: &Path) -> Output {
         _ => &mut command,
     };
     let suppressions = crate_dir().join("tests/c/sanitizers/exceptions.supp");
-    // Without the second that it waits before a program ends. A worker may end then before the thread that started it has let go of it.
+    // Without the second that it waits before a program ends. A worker may end then before the
+    // thread that started it has let go of it.
     let options = "exitcode=66 report_bugs=1 atexit_sleep_ms=0 report_thread_leaks=0";
     let options = format!("{options} suppressions={}", suppressions.display());
     command.env("TSAN_OPTIONS", options).output().unwrap()
@@ -115,7 +118,8 @@ fn built(program: &str, compiler: &str, race: u32) -> PathBuf {
     compile(&folder, &source, compiler, &args)
 }
 
-/// A detector misses a race in a run where it has forgotten the first access when the second comes: the rarest is found in two runs of five.
+/// A detector misses a race in a run where it has forgotten the first access when the second comes:
+/// the rarest is found in two runs of five.
 const ATTEMPTS: usize = 50;
 
 #[test]
@@ -330,7 +334,8 @@ fn helgrind_and_drd_find_the_races_of_the_program_and_no_others() {
     }
 }
 
-/// Requests have the same numbers in both tools: drd took helgrind's, one for each address, as well as its own, and ended at one for NULL.
+/// Requests have the same numbers in both tools: drd took helgrind's, one for each address, as well
+/// as its own, and ended at one for NULL.
 #[test]
 fn a_program_that_makes_wrong_calls_goes_on_under_helgrind_and_drd() {
     if !valgrind_is_here() {

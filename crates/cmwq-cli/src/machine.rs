@@ -33,7 +33,8 @@ pub(crate) struct MachineArgs {
 }
 
 impl MachineArgs {
-    /// The chosen machine: by the options, or else by `CMWQ_TOPOLOGY`, or else this one. With `CMWQ_MIX_CORE_KINDS=1` without its kinds of cores.
+    /// The chosen machine: by the options, or else by `CMWQ_TOPOLOGY`, or else this one. With
+    /// `CMWQ_MIX_CORE_KINDS=1` without its kinds of cores.
     pub(crate) fn topology(&self) -> Result<Topology, CliError> {
         let (option, topology) = match (&self.sysfs_root, &self.synthetic) {
             (Some(dir), _) => ("--sysfs-root: ", Topology::from_sysfs(dir)),
@@ -60,8 +61,8 @@ pub(crate) struct ShardSizeArgs {
 }
 
 impl ShardSizeArgs {
-    /// The shard size in cores: by the option, or else by `CMWQ_CACHE_SHARD_SIZE`, or else the kernel's default. As in
-    /// the kernel, 0 is taken for 1, with a warning.
+    /// The shard size in cores: by the option, or else by `CMWQ_CACHE_SHARD_SIZE`, or else the
+    /// kernel's default. As in the kernel, 0 is taken for 1, with a warning.
     pub(crate) fn shard_size(&self) -> Result<usize, CliError> {
         let (source, text) = match &self.shard_size {
             Some(text) => ("--shard-size", text.clone()),
@@ -99,7 +100,8 @@ pub(crate) fn scope_names(scopes: &[AffinityScope]) -> String {
     names.join(", ")
 }
 
-/// What the scope `default` stands for: by `CMWQ_DEFAULT_AFFINITY_SCOPE`, or else the kernel's initial default.
+/// What the scope `default` stands for: by `CMWQ_DEFAULT_AFFINITY_SCOPE`, or else the kernel's
+/// initial default.
 pub(crate) fn default_scope() -> Result<AffinityScope, CliError> {
     let Some(text) = variable(DEFAULT_SCOPE_VARIABLE)? else {
         return Ok(AffinityScope::INITIAL_DEFAULT);
@@ -123,7 +125,8 @@ pub(crate) fn cpu_limit() -> Result<CpuLimit, CliError> {
     Ok(limit.unwrap_or_default())
 }
 
-/// The CPUs for unbound items: those of `CMWQ_UNBOUND_CPUS` that are there, or else all that the process may use.
+/// The CPUs for unbound items: those of `CMWQ_UNBOUND_CPUS` that are there, or else all that the
+/// process may use.
 pub(crate) fn unbound_cpus(topology: &Topology) -> Result<CpuSet, CliError> {
     let allowed = topology.allowed().clone();
     let Some(text) = variable(UNBOUND_VARIABLE)? else {

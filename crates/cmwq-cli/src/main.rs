@@ -45,8 +45,8 @@ Examples:
   cmwq man ~/.local/share/man/man1
   man cmwq";
 
-/// Concurrency-managed workqueues: show a machine's pods, measure the affinity scopes, inspect and change the workqueues of running
-/// processes.
+/// Concurrency-managed workqueues: show a machine's pods, measure the affinity scopes, inspect and
+/// change the workqueues of running processes.
 #[derive(Parser)]
 #[command(name = "cmwq", version, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Cli {
@@ -63,7 +63,8 @@ enum Command {
     Topology(topology::Args),
     /// Measure each affinity scope with the published micro-benchmark
     Bench(Box<bench::Args>),
-    /// Simulate the library on machines of many CPUs, to choose a scope and a shard size (needs the package cmwq-sim)
+    /// Simulate the library on machines of many CPUs, to choose a scope and a shard size (needs the
+    /// package cmwq-sim)
     #[command(disable_help_flag = true)]
     Sim(sim::Args),
     /// List the processes that serve the control endpoint

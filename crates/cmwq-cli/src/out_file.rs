@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use cmwq_command::CliError;
 
-/// The file. Until it is written, one that was there before is left as it was, and there is no new one: a command may be killed.
+/// The file. Until it is written, one that was there before is left as it was, and there is no new
+/// one: a command may be killed.
 pub(crate) struct OutFile {
     option: &'static str,
     path: PathBuf,

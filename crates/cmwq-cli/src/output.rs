@@ -29,7 +29,8 @@ pub(crate) fn columns() -> usize {
         .max(MIN_COLUMNS)
 }
 
-/// Whether standard output may still have a reader: `false` once the other end of its pipe or socket is closed.
+/// Whether standard output may still have a reader: `false` once the other end of its pipe or
+/// socket is closed.
 pub(crate) fn is_read() -> bool {
     let out = io::stdout();
     // The poll reports errors even if they are not requested.
@@ -41,8 +42,8 @@ pub(crate) fn is_read() -> bool {
     }
 }
 
-/// A name from elsewhere as it fits into a line of text: one that holds a line end or an escape sequence must not break a
-/// table or the terminal.
+/// A name from elsewhere as it fits into a line of text: one that holds a line end or an escape
+/// sequence must not break a table or the terminal.
 pub(crate) fn printable(name: &str) -> String {
     name.chars()
         .map(|c| if c.is_control() { '?' } else { c })

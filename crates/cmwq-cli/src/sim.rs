@@ -1,6 +1,7 @@
 //! `cmwq sim`: the library's code on machines of many CPUs, in virtual time.
 //!
-//! The simulator is a program of its own, `cmwq-sim`: it compiles the library's sources for the virtual machine, where this one links the real library.
+//! The simulator is a program of its own, `cmwq-sim`: it compiles the library's sources for the
+//! virtual machine, where this one links the real library.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;

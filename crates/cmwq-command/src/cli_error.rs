@@ -24,7 +24,8 @@ pub struct CliError {
 impl CliError {
     /// Exit status of a command that could not do what it was rightly asked for.
     pub const FAILED: u8 = 1;
-    /// Exit status of a command that was asked wrongly: for what there is not, or with a value that is refused.
+    /// Exit status of a command that was asked wrongly: for what there is not, or with a value that
+    /// is refused.
     pub const WRONG: u8 = 2;
 
     /// The command was asked wrongly.
@@ -54,8 +55,8 @@ impl CliError {
         self.status
     }
 
-    /// What the argument parser has to say, without its usage lines. Its message is a first line, and indented lines of
-    /// detail up to the first empty one.
+    /// What the argument parser has to say, without its usage lines. Its message is a first line,
+    /// and indented lines of detail up to the first empty one.
     pub fn from_clap(error: &clap::Error) -> Self {
         Self::suggesting(error, similar(error))
     }
@@ -123,8 +124,8 @@ fn asked<'c>(command: &'c clap::Command, args: &[OsString]) -> &'c clap::Command
     })
 }
 
-/// The subcommand whose name the user's is but for one slip. The parser finds similar names by the letters that they
-/// share, of which a short name has too few.
+/// The subcommand whose name the user's is but for one slip. The parser finds similar names by the
+/// letters that they share, of which a short name has too few.
 fn one_slip(command: &clap::Command, error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;

@@ -1,4 +1,5 @@
-//! Man pages and completions, from the definition of the command line. For packages, and after `cargo install`.
+//! Man pages and completions, from the definition of the command line. For packages, and after
+//! `cargo install`.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -46,8 +47,9 @@ pub fn completions(mut command: clap::Command, args: &CompletionsArgs) -> Result
     let name = command.get_name().to_owned();
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut command, &name, &mut text);
-    // In bash clap_complete writes a hyphen of the command's name in two ways, and completes nothing after a subcommand:
-    // https://github.com/clap-rs/clap/issues/6421. Without that mistake there is nothing to replace.
+    // In bash clap_complete writes a hyphen of the command's name in two ways, and completes
+    // nothing after a subcommand: https://github.com/clap-rs/clap/issues/6421. Without that mistake
+    // there is nothing to replace.
     let [twice, once] = ["__subcmd__", "__"].map(|hyphen| name.replace('-', hyphen) + "__");
     output::print(&String::from_utf8_lossy(&text).replace(&twice, &once))
 }
@@ -105,7 +107,8 @@ fn pages(command: clap::Command, dir: &Path) -> io::Result<()> {
     sections(&help.unwrap_or_default()).to_writer(&mut file)
 }
 
-/// What stands behind the options, in sections: a paragraph that begins with a heading is one, and so is the exit status.
+/// What stands behind the options, in sections: a paragraph that begins with a heading is one, and
+/// so is the exit status.
 fn sections(help: &str) -> Roff {
     let mut roff = Roff::new();
     let mut notes = false;
@@ -146,7 +149,8 @@ fn as_it_is(roff: &mut Roff, lines: &str) {
     roff.control("fi", []);
 }
 
-/// A list of names, each with its meaning behind two blanks or more, or below it; a line that begins further to the right goes on with the meaning.
+/// A list of names, each with its meaning behind two blanks or more, or below it; a line that
+/// begins further to the right goes on with the meaning.
 fn list(roff: &mut Roff, lines: &str) {
     for line in lines.lines() {
         let name = line

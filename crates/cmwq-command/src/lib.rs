@@ -1,4 +1,5 @@
-//! What the commands `cmwq` and `cmwq-nbd` share: how they begin and fail, how they print, their man pages and completions.
+//! What the commands `cmwq` and `cmwq-nbd` share: how they begin and fail, how they print, their
+//! man pages and completions.
 //!
 //! It goes with the commands, and changes with them.
 #![deny(unsafe_code)]

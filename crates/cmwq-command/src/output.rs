@@ -42,7 +42,8 @@ pub fn print(text: &str) -> Result<(), CliError> {
     print_until_closed(text).map(drop)
 }
 
-/// As [`print()`]; returns whether the reader is still there. A caller that prints repeatedly stops when it is not.
+/// As [`print()`]; returns whether the reader is still there. A caller that prints repeatedly stops
+/// when it is not.
 pub fn print_until_closed(text: &str) -> Result<bool, CliError> {
     check()?;
     let mut out = io::stdout().lock();
@@ -79,7 +80,8 @@ pub(crate) fn choose_color(choice: ColorChoice) {
     let _ = COLOR.set(choice);
 }
 
-/// Whether a stream gets colours: as `--color` says, and else if it is a terminal that can show them and `NO_COLOR` is not set.
+/// Whether a stream gets colours: as `--color` says, and else if it is a terminal that can show
+/// them and `NO_COLOR` is not set.
 pub fn has_color(stream: Stream) -> bool {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     match COLOR.get().copied().unwrap_or_default() {

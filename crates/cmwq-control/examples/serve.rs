@@ -1,5 +1,6 @@
-//! A process to try the commands on: four workqueues under a light load, served until it is killed or for as many seconds as its argument
-//! says. With `CMWQ_CONTROL=1 CMWQ_CONTROL_HTTP=127.0.0.1:9464` its metrics are served there too.
+//! A process to try the commands on: four workqueues under a light load, served until it is killed
+//! or for as many seconds as its argument says. With `CMWQ_CONTROL=1
+//! CMWQ_CONTROL_HTTP=127.0.0.1:9464` its metrics are served there too.
 //!
 //! `cargo run --release -p cmwq-control --example serve`, and then `cmwq top` in another terminal.
 

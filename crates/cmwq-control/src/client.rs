@@ -70,8 +70,8 @@ impl Client {
         self.receive(sent)
     }
 
-    /// The inner result: whether the request went out. An answer sent before the process closed the connection says more
-    /// than the failed sending, and is still to be received.
+    /// The inner result: whether the request went out. An answer sent before the process closed the
+    /// connection says more than the failed sending, and is still to be received.
     fn send(&mut self, method: &str, params: Value) -> Result<io::Result<()>, ControlError> {
         let request = Request {
             method: method.to_owned(),
@@ -264,8 +264,8 @@ fn is_gone(error: &ControlError) -> bool {
     error.errno == "ECONNREFUSED" || error.errno == "ENOENT"
 }
 
-/// The numbers of the processes that serve and that the caller may speak to. None is asked, so that one that is stopped is
-/// among them.
+/// The numbers of the processes that serve and that the caller may speak to. None is asked, so that
+/// one that is stopped is among them.
 pub fn serving() -> Vec<u32> {
     let mut found: Vec<u32> = place::all_sockets()
         .into_iter()
@@ -276,7 +276,8 @@ pub fn serving() -> Vec<u32> {
     found
 }
 
-/// Every process that serves and that the caller may speak to, by number; for a process that cannot be asked, the error.
+/// Every process that serves and that the caller may speak to, by number; for a process that cannot
+/// be asked, the error.
 pub fn processes() -> Vec<(u32, Result<Hello, ControlError>)> {
     // All are asked before the first answer is awaited: those that are stopped cost one wait together.
     let asked = place::all_sockets().into_iter().map(|(pid, path)| {
@@ -303,8 +304,8 @@ pub fn processes() -> Vec<(u32, Result<Hello, ControlError>)> {
     found
 }
 
-/// Connects to the process that `which` means: a number, a name that only one serving process has, or, for `None`, the only one that
-/// serves.
+/// Connects to the process that `which` means: a number, a name that only one serving process has,
+/// or, for `None`, the only one that serves.
 ///
 /// # Errors
 /// There is none, or several (`EINVAL`, with their numbers), or it cannot be spoken to.

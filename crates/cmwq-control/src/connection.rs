@@ -122,7 +122,8 @@ impl<S: Read + Write> Connection<S> {
         self
     }
 
-    /// Whether anything is to be read: not while an answer waits to be taken, so a client has one request at a time.
+    /// Whether anything is to be read: not while an answer waits to be taken, so a client has one
+    /// request at a time.
     pub(crate) fn wants_input(&self) -> bool {
         !self.closing && !self.ended && self.output.is_empty() && self.request_end().is_none()
     }
@@ -205,7 +206,8 @@ impl<S: Read + Write> Connection<S> {
         Ok(Some(request))
     }
 
-    /// As [`next_request`](Self::next_request), but a complete request stays until `may` says that it is its turn.
+    /// As [`next_request`](Self::next_request), but a complete request stays until `may` says that
+    /// it is its turn.
     pub(crate) fn next_request_if(
         &mut self,
         may: impl FnOnce(&mut Allowance) -> bool,

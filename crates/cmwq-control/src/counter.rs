@@ -47,8 +47,9 @@ impl fmt::Debug for Counter {
 }
 
 impl Counter {
-    /// Shows what `value` returns as `name`; the metric is `cmwq_NAME_total`. The endpoint's thread calls `value` whenever a client
-    /// asks, whether the process serves already or not yet; it must not wait. Counters of one name are added up.
+    /// Shows what `value` returns as `name`; the metric is `cmwq_NAME_total`. The endpoint's thread
+    /// calls `value` whenever a client asks, whether the process serves already or not yet; it must
+    /// not wait. Counters of one name are added up.
     ///
     /// # Errors
     /// `EINVAL`: the name is not made of lower-case letters, digits and underscores, with a letter first.

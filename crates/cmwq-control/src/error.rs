@@ -12,7 +12,8 @@ use std::fmt;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ControlError {
-    /// The name of a Linux error number: the one that the kernel's file would answer with, where there is one.
+    /// The name of a Linux error number: the one that the kernel's file would answer with, where
+    /// there is one.
     pub errno: String,
     /// One line: what was wrong, and what would be right.
     pub message: String,

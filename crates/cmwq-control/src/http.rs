@@ -1,4 +1,5 @@
-//! Just enough HTTP for Prometheus and what watches over addresses: `GET` and `HEAD` of `/metrics`, one request a connection.
+//! Just enough HTTP for Prometheus and what watches over addresses: `GET` and `HEAD` of `/metrics`,
+//! one request a connection.
 
 use crate::metrics;
 use crate::protocol::EndpointCounts;

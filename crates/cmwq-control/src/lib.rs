@@ -1,9 +1,10 @@
 //! Seeing and steering a running process that uses [`cmwq`].
 //!
-//! A process that calls [`serve`] (or [`serve_if_asked`], and was started with `CMWQ_CONTROL=1`) listens on a Unix socket that only its
-//! own user and root can use. The command `cmwq` shows through it what a kernel shows of its workqueues, and changes what there can be
-//! changed: `cmwq list`, `dump`, `monitor`, `busy`, `get`, `set`, `param`, `top`, `mount`, `trace`. The protocol is lines of JSON,
-//! described in `docs/control.md`; [`connect`] gives a [`Client`] that speaks it.
+//! A process that calls [`serve`] (or [`serve_if_asked`], and was started with `CMWQ_CONTROL=1`)
+//! listens on a Unix socket that only its own user and root can use. The command `cmwq` shows
+//! through it what a kernel shows of its workqueues, and changes what there can be changed: `cmwq
+//! list`, `dump`, `monitor`, `busy`, `get`, `set`, `param`, `top`, `mount`, `trace`. The protocol
+//! is lines of JSON, described in `docs/control.md`; [`connect`] gives a [`Client`] that speaks it.
 //!
 //! ```
 //! let _control = cmwq_control::serve_if_asked()?;
@@ -11,8 +12,8 @@
 //! # Ok::<(), cmwq_control::ControlError>(())
 //! ```
 //!
-//! A program to try the tools on is the example [`serve`][example]; the crate `cmwq` has services: [`tokio_server`], [`http_server`] and
-//! [`epoll_server`].
+//! A program to try the tools on is the example [`serve`][example]; the crate `cmwq` has services:
+//! [`tokio_server`], [`http_server`] and [`epoll_server`].
 //!
 //! [example]: https://github.com/cmwq/cmwq/blob/HEAD/crates/cmwq-control/examples/serve.rs
 //! [`tokio_server`]: https://github.com/cmwq/cmwq/blob/HEAD/crates/cmwq/examples/tokio_server.rs
@@ -21,8 +22,9 @@
 //!
 //! # What it costs
 //!
-//! One thread, which sleeps until a client comes, but samples the running workers every 10 ms (every 100 ms while none runs) to
-//! charge CPU time to queues. About every 64th call of `queue()` is timed. No worker and no issuer ever waits for a client.
+//! One thread, which sleeps until a client comes, but samples the running workers every 10 ms
+//! (every 100 ms while none runs) to charge CPU time to queues. About every 64th call of `queue()`
+//! is timed. No worker and no issuer ever waits for a client.
 #![deny(unsafe_code)]
 
 mod client;
@@ -60,7 +62,8 @@ pub const CONTROL_VARIABLE: &str = "CMWQ_CONTROL";
 /// The variable that asks for metrics over HTTP too: a loopback address and a port, such as `127.0.0.1:9464`.
 pub const HTTP_VARIABLE: &str = "CMWQ_CONTROL_HTTP";
 
-/// The process that serves, and thereby whether one does: one endpoint a process. A fork's child does not serve, whatever its parent did.
+/// The process that serves, and thereby whether one does: one endpoint a process. A fork's child
+/// does not serve, whatever its parent did.
 static SERVING: AtomicU32 = AtomicU32::new(0);
 
 /// The right of a process to serve.
@@ -131,14 +134,16 @@ impl ControlBuilder {
         Self::default()
     }
 
-    /// Serves the metrics over HTTP as well, to all clients that reach `address`, which must be a loopback one.
+    /// Serves the metrics over HTTP as well, to all clients that reach `address`, which must be a
+    /// loopback one.
     pub fn http(mut self, address: SocketAddr) -> Self {
         self.http = Some(address);
         self
     }
 
-    /// Puts the socket into this folder instead of the [usual](Control) one. It must belong to the user and be closed to others; the
-    /// commands find it there if it is `cmwq` in their `XDG_RUNTIME_DIR`, and [`Client::connect_to`] does anywhere.
+    /// Puts the socket into this folder instead of the [usual](Control) one. It must belong to the
+    /// user and be closed to others; the commands find it there if it is `cmwq` in their
+    /// `XDG_RUNTIME_DIR`, and [`Client::connect_to`] does anywhere.
     pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.dir = Some(dir.into());
         self
@@ -147,8 +152,8 @@ impl ControlBuilder {
     /// Begins to serve, all engines that the process has and will have.
     ///
     /// # Errors
-    /// `EBUSY`: the process serves already. `EPERM`: the folder for the sockets is not the user's own. What the system says when the
-    /// socket or the thread cannot be made.
+    /// `EBUSY`: the process serves already. `EPERM`: the folder for the sockets is not the user's
+    /// own. What the system says when the socket or the thread cannot be made.
     pub fn serve(self) -> Result<Control, ControlError> {
         let serving = Serving::claim()
             .ok_or_else(|| ControlError::new("EBUSY", "the process serves already"))?;
@@ -182,7 +187,8 @@ impl ControlBuilder {
     }
 }
 
-/// Begins to serve, until the guard is dropped. One endpoint serves the whole process: all engines that it has and will have.
+/// Begins to serve, until the guard is dropped. One endpoint serves the whole process: all engines
+/// that it has and will have.
 ///
 /// # Errors
 /// As [`ControlBuilder::serve`].
@@ -190,8 +196,9 @@ pub fn serve() -> Result<Control, ControlError> {
     ControlBuilder::new().serve()
 }
 
-/// Serves if the environment asks for it: `CMWQ_CONTROL=1`. With `CMWQ_CONTROL_HTTP=127.0.0.1:PORT` the metrics are served there too.
-/// The library itself does not look at these variables: a program decides, by calling this at its start.
+/// Serves if the environment asks for it: `CMWQ_CONTROL=1`. With `CMWQ_CONTROL_HTTP=127.0.0.1:PORT`
+/// the metrics are served there too. The library itself does not look at these variables: a program
+/// decides, by calling this at its start.
 ///
 /// # Errors
 /// `EINVAL`: a variable holds something that it must not. As [`ControlBuilder::serve`].
@@ -239,7 +246,8 @@ impl SocketFile {
     fn listen(path: PathBuf) -> Result<(UnixListener, Self), ControlError> {
         let shown = path.display().to_string();
         let failed = |error: std::io::Error| ControlError::io(&shown, &error);
-        // It gets its name when it is listened on: another process that begins to serve removes what no process listens on.
+        // It gets its name when it is listened on: another process that begins to serve removes
+        // what no process listens on.
         let pid = std::process::id();
         let hidden = path.with_file_name(format!(".{}", place::socket_name(pid)));
         match std::fs::remove_file(&hidden) {
@@ -289,12 +297,14 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // In a fork's child the thread is not there, and the socket is the parent's. One that the child has started may have the thread's id.
+        // In a fork's child the thread is not there, and the socket is the parent's. One that the
+        // child has started may have the thread's id.
         if !self.serving.is_ours() {
             std::mem::forget(self.thread.take());
             return;
         }
-        // While it is listened on: another process that removes what no process listens on cannot take a later one for it.
+        // While it is listened on: another process that removes what no process listens on cannot
+        // take a later one for it.
         drop(self.file.take());
         let one = 1_u64.to_ne_bytes();
         // A counter that is only ever raised once.

@@ -1,7 +1,8 @@
 //! Where the sockets are: one folder for each user, one socket in it for each process, named by its number.
 //!
-//! The folder is `$XDG_RUNTIME_DIR/cmwq`, or, where that is not set, `/tmp/cmwq-UID`. Only its user may enter it, and it is used only
-//! if it is a real folder that belongs to that user and that no other user can enter: in `/tmp` another user could have made it first.
+//! The folder is `$XDG_RUNTIME_DIR/cmwq`, or, where that is not set, `/tmp/cmwq-UID`. Only its user
+//! may enter it, and it is used only if it is a real folder that belongs to that user and that no
+//! other user can enter: in `/tmp` another user could have made it first.
 
 use crate::error::ControlError;
 use rustix::fs::{FileType, Mode, lstat, mkdir};
@@ -30,7 +31,8 @@ pub(crate) fn own_dir() -> PathBuf {
     }
 }
 
-/// Whether `dir` is a real folder that belongs to `uid` and that no other user can enter; `None`: it is not there.
+/// Whether `dir` is a real folder that belongs to `uid` and that no other user can enter; `None`:
+/// it is not there.
 fn is_safe(dir: &Path, uid: u32) -> Option<Result<(), ControlError>> {
     let unsafe_because = |why: &str| ControlError::new("EPERM", format!("{} {why}", dir.display()));
     let stat = match lstat(dir) {
@@ -100,8 +102,8 @@ fn sockets_in(dir: &Path) -> Vec<(u32, PathBuf)> {
     sockets
 }
 
-/// Connects without waiting: a stopped process accepts nothing, and when as many clients as the system lets queue up have
-/// given up on it, one more would wait for as long as it is stopped.
+/// Connects without waiting: a stopped process accepts nothing, and when as many clients as the
+/// system lets queue up have given up on it, one more would wait for as long as it is stopped.
 ///
 /// # Errors
 /// The system's; [`WouldBlock`](io::ErrorKind::WouldBlock) if it would have to wait.
@@ -126,7 +128,8 @@ pub(crate) fn clean(dir: &Path) {
     }
 }
 
-/// The folders where the sockets of processes may be that the caller may speak to: its own, and for root those of all users.
+/// The folders where the sockets of processes may be that the caller may speak to: its own, and for
+/// root those of all users.
 fn dirs_to_search() -> Vec<(PathBuf, u32)> {
     let own = own_uid();
     let runtime = |uid: u32| PathBuf::from(format!("/run/user/{uid}/cmwq"));
@@ -156,7 +159,8 @@ fn dirs_to_search() -> Vec<(PathBuf, u32)> {
     dirs
 }
 
-/// All sockets that may be spoken to, with the processes that they are named after. Folders that are not to be trusted are left out.
+/// All sockets that may be spoken to, with the processes that they are named after. Folders that
+/// are not to be trusted are left out.
 pub(crate) fn all_sockets() -> Vec<(u32, PathBuf)> {
     let dirs = dirs_to_search();
     let safe = dirs

@@ -114,7 +114,8 @@ pub struct EndpointCounts {
     pub refused_users: u64,
     /// Connections refused because there were too many, or ended to make room.
     pub crowded_out: u64,
-    /// Connections ended because the client was silent in mid-request, did not take its answer, or sent too long a line.
+    /// Connections ended because the client was silent in mid-request, did not take its answer, or
+    /// sent too long a line.
     pub cut_off: u64,
 }
 
@@ -174,6 +175,7 @@ pub struct TraceThread {
     pub pool: Option<(u32, String)>,
     /// Events that did not fit into its buffer.
     pub lost: u64,
-    /// Time in ns, kind (0 queue_work, 1 activate_work, 2 execute_start, 3 execute_end), item, function, queue, requested CPU, CPU.
+    /// Time in ns, kind (0 queue_work, 1 activate_work, 2 execute_start, 3 execute_end), item,
+    /// function, queue, requested CPU, CPU.
     pub events: Vec<(u64, u8, u64, u64, u64, i32, i32)>,
 }

@@ -1,5 +1,6 @@
-//! The endpoint's thread: it waits for clients and answers one request at a time. It never waits for one particular client, so neither
-//! a slow nor a dead one delays the others. Workers take no part in it.
+//! The endpoint's thread: it waits for clients and answers one request at a time. It never waits
+//! for one particular client, so neither a slow nor a dead one delays the others. Workers take no
+//! part in it.
 
 use crate::connection::{Allowance, Connection, Framing, Progress, turn_away};
 use crate::error::ControlError;
@@ -18,8 +19,8 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
-/// Clients at a time, of each kind. A further client replaces the one that has been silent longest, if for more than a second;
-/// otherwise it is refused.
+/// Clients at a time, of each kind. A further client replaces the one that has been silent longest,
+/// if for more than a second; otherwise it is refused.
 pub(crate) const MOST_CLIENTS: usize = 64;
 const MOST_HTTP_CLIENTS: usize = 8;
 const SILENT: Duration = Duration::from_secs(1);
@@ -181,7 +182,8 @@ impl Server {
                 fds.push(fd);
             }
         }
-        // Behind the clients, which `accept` may drop: their numbers change. The ticks end this wait soon enough otherwise.
+        // Behind the clients, which `accept` may drop: their numbers change. The ticks end this
+        // wait soon enough otherwise.
         if now >= self.accepts_from {
             sources.push(Source::Listener);
             fds.push(PollFd::new(&self.listener, PollFlags::IN));
@@ -295,8 +297,9 @@ impl Server {
         }
     }
 
-    /// Answers one request of every client that has one and may. The client that was answered last comes last the next time: otherwise one that asks
-    /// all the time would leave nothing of the common allowance to those behind it.
+    /// Answers one request of every client that has one and may. The client that was answered last
+    /// comes last the next time: otherwise one that asks all the time would leave nothing of the
+    /// common allowance to those behind it.
     fn answer_clients(&mut self, now: Instant) {
         let mut answered = 0;
         for (at, client) in self.clients.iter_mut().enumerate() {

@@ -21,8 +21,9 @@ pub(crate) fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Every queue of the process, the oldest first, by what commands call it: the name, or `NAME#SERIAL` where another has the same, or where
-/// the name would not do for a folder or stands for something else there.
+/// Every queue of the process, the oldest first, by what commands call it: the name, or
+/// `NAME#SERIAL` where another has the same, or where the name would not do for a folder or stands
+/// for something else there.
 pub(crate) fn keyed_queues() -> Vec<(String, Engine, LiveQueue)> {
     let engines = Engine::all();
     let queues: Vec<(Engine, LiveQueue)> = engines

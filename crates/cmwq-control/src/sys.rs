@@ -1,4 +1,5 @@
-//! What needs the C library: a thread that takes none of the process's signals, and what a fork's child gives back.
+//! What needs the C library: a thread that takes none of the process's signals, and what a fork's
+//! child gives back.
 #![allow(unsafe_code)]
 
 use rustix::fd::{AsFd, AsRawFd};
@@ -18,8 +19,10 @@ pub(crate) fn block_signals() {
 static CLOSED_IN_CHILD: [AtomicI32; 96] = [const { AtomicI32::new(NONE) }; 96];
 const NONE: i32 = -1;
 
-/// While it lives, a fork's child closes its copy of a descriptor, which no thread there serves. Otherwise clients of the parent would wait for an answer of the
-/// child when the parent has ended, and its port would be taken. To be dropped before the descriptor is closed: its number may be another's then.
+/// While it lives, a fork's child closes its copy of a descriptor, which no thread there serves.
+/// Otherwise clients of the parent would wait for an answer of the child when the parent has ended,
+/// and its port would be taken. To be dropped before the descriptor is closed: its number may be
+/// another's then.
 #[derive(Debug)]
 pub(crate) struct ClosedInChild(Option<&'static AtomicI32>);
 
@@ -53,7 +56,8 @@ fn watch_forks() {
             }
         }
     }
-    // No Once: were it torn by a fork, the child would wait for it. Registered twice, the handler finds nothing the second time.
+    // No Once: were it torn by a fork, the child would wait for it. Registered twice, the handler
+    // finds nothing the second time.
     static WATCHED: AtomicBool = AtomicBool::new(false);
     if !WATCHED.load(Ordering::Acquire) {
         // SAFETY: the handler closes descriptors. If it cannot be registered, a child keeps them.

@@ -1,7 +1,8 @@
-//! docs/grafana-dashboard.json: each metric that it asks for is one that a process has, and its panels have places of their own.
+//! docs/grafana-dashboard.json: each metric that it asks for is one that a process has, and its
+//! panels have places of their own.
 //!
-//! It fails when a metric has another name there or here, when two panels stand at one place, or when a panel's legend or a variable lacks a
-//! field that Grafana's schema requires.
+//! It fails when a metric has another name there or here, when two panels stand at one place, or
+//! when a panel's legend or a variable lacks a field that Grafana's schema requires.
 
 use serde_json::Value;
 use std::collections::BTreeSet;

@@ -328,7 +328,8 @@ fn a_trace_ends_with_its_connection() {
     other.trace_stop().expect("ours");
 }
 
-/// promtool reads the format before OpenMetrics: there the descriptions of a counter have its samples' name too.
+/// promtool reads the format before OpenMetrics: there the descriptions of a counter have its
+/// samples' name too.
 fn in_the_older_format(text: &str) -> String {
     let counters: Vec<&str> = text
         .lines()

@@ -32,7 +32,8 @@ fn a_group_is_shown_with_its_queues_and_what_they_hold_and_its_limit_can_be_chan
     let bound = engine.workqueue("bound").per_cpu().group(&other);
     let bound = bound.build().expect("a queue");
 
-    // Three items for two credits: one queue waits. All from one CPU, so that they are accepted in this order.
+    // Three items for two credits: one queue waits. All from one CPU, so that they are accepted in
+    // this order.
     let begun: Vec<Arc<Completion>> = (0..3).map(|_| Arc::default()).collect();
     let end = Arc::new(Completion::new());
     let queues = [&fast, &fast, &slow];

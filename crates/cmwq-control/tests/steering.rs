@@ -1,5 +1,5 @@
-//! Changing queues at random, through the endpoint and under full load, loses and reorders nothing, and every change shows in the next
-//! state.
+//! Changing queues at random, through the endpoint and under full load, loses and reorders nothing,
+//! and every change shows in the next state.
 
 mod common;
 

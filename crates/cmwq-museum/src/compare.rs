@@ -99,8 +99,8 @@ pub(crate) fn search(piece: &Piece) -> String {
     format!("NOT FOUND within {runs} runs of all pairs (budget {budget})")
 }
 
-/// The mean runs until the piece is found, under each scheduler: in the small program that is named or the piece's own, or else in random
-/// programs.
+/// The mean runs until the piece is found, under each scheduler: in the small program that is named
+/// or the piece's own, or else in random programs.
 pub(crate) fn compare(
     runner: &Runner,
     piece: &Piece,

@@ -1,11 +1,13 @@
 //! Looks for the pieces of the museum by exploration: `cmwq-museum` for all, or `cmwq-museum NAME...`.
 //!
-//! Prints a line for each: its name, after how many seeds it was found, and how it showed. Fails if one is not found within its budget.
+//! Prints a line for each: its name, after how many seeds it was found, and how it showed. Fails if
+//! one is not found within its budget.
 //!
-//! With `--rates SECONDS` it goes on for so long with each piece, and prints how often it was found: what a change of the exploration is measured by.
-//! With `--compare SECONDS` it does so under each scheduler, and prints the mean runs until a piece was found. With `--search` it looks
-//! for the small program that finds a piece. After `--compare SECONDS`, `--in PROGRAM` takes this small program instead, and `--in random`
-//! random ones.
+//! With `--rates SECONDS` it goes on for so long with each piece, and prints how often it was
+//! found: what a change of the exploration is measured by. With `--compare SECONDS` it does so
+//! under each scheduler, and prints the mean runs until a piece was found. With `--search` it looks
+//! for the small program that finds a piece. After `--compare SECONDS`, `--in PROGRAM` takes this
+//! small program instead, and `--in random` random ones.
 
 #![allow(
     dead_code,
@@ -224,7 +226,8 @@ fn find(runner: &Runner, piece: &Piece) -> std::io::Result<Option<(u64, String)>
 /// How often a piece is found at most before its rate is told.
 const ENOUGH: u32 = 10;
 
-/// How often the piece is found, and how long it takes on average: by seeds that pass, since a failure ends a search.
+/// How often the piece is found, and how long it takes on average: by seeds that pass, since a
+/// failure ends a search.
 fn rate(runner: &Runner, piece: &Piece, time: Duration) -> std::io::Result<String> {
     let faults = FaultSet::parse(piece.faults).expect("the pieces name faults that there are");
     let cases = (0..).map(|seed| Case::new(seed, faults));

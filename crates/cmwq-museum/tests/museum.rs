@@ -1,4 +1,5 @@
-//! The table of the museum is that of its pieces, and a few of them are found again. `scripts/museum` looks for all.
+//! The table of the museum is that of its pieces, and a few of them are found again.
+//! `scripts/museum` looks for all.
 
 use std::process::{Command, Output};
 
@@ -23,7 +24,8 @@ const QUICK: [&str; 15] = [
     "not-plugged",
     "child-accepts",
     "child-joins",
-    // These show what small programs have: caller slots, items that wait for each other, races that a run's code has caught.
+    // These show what small programs have: caller slots, items that wait for each other, races that
+    // a run's code has caught.
     "retired-with-slots",
     "chunk-keeps-credits",
     "waker-taken-relaxed",

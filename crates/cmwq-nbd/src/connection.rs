@@ -1,15 +1,17 @@
 //! One client: a thread that reads its requests, and the items that carry them out.
 //!
-//! The reader takes a slot for each request, fills it in, and queues the slot's work item. The item is made once, with the
-//! connection, and queued again for each request that gets its slot. The worker that runs it sends the reply and frees the
-//! slot. Short requests for memory or the page cache take less time than the wake-up of a worker:
-//! the reader carries them out itself, unless it has more of them than it keeps up with. It does so
-//! too with a request that comes alone, while no other of its client is in work. Neither waits for
-//! the client: what its socket does not take is sent by an item of another queue, so that clients
-//! that read slowly use up none of what the queue of the requests allows at a time.
+//! The reader takes a slot for each request, fills it in, and queues the slot's work item. The item
+//! is made once, with the connection, and queued again for each request that gets its slot. The
+//! worker that runs it sends the reply and frees the slot. Short requests for memory or the page
+//! cache take less time than the wake-up of a worker: the reader carries them out itself, unless it
+//! has more of them than it keeps up with. It does so too with a request that comes alone, while no
+//! other of its client is in work. Neither waits for the client: what its socket does not take is
+//! sent by an item of another queue, so that clients that read slowly use up none of what the queue
+//! of the requests allows at a time.
 //!
-//! With io_uring the item ends when the transfer is submitted, and is queued again when the transfer is done, as dm-crypt's
-//! items are around the disk. A client that reads no replies fills all slots, and then the reader stops reading from it.
+//! With io_uring the item ends when the transfer is submitted, and is queued again when the
+//! transfer is done, as dm-crypt's items are around the disk. A client that reads no replies fills
+//! all slots, and then the reader stops reading from it.
 #![forbid(unsafe_code)]
 
 mod reader;
@@ -60,8 +62,8 @@ struct Job {
     ended: Option<(Action, io::Result<()>)>,
 }
 
-/// Serves a client that has been through the handshake, until it leaves or the connection breaks; then waits for its
-/// requests that are in flight.
+/// Serves a client that has been through the handshake, until it leaves or the connection breaks;
+/// then waits for its requests that are in flight.
 ///
 /// # Errors
 /// Why it ended, unless the client asked for it.
@@ -281,7 +283,8 @@ impl Connection {
             buffer: job.buffer,
         };
         let is_sent = self.replies.finish(reply, job.batch, &self.client());
-        // The reader goes on reading, since the client may send before it takes its replies, and workers go on with other clients'.
+        // The reader goes on reading, since the client may send before it takes its replies, and
+        // workers go on with other clients'.
         if !is_sent {
             let replies = &self.queues.replies;
             let queued = replies.queue_embedded(self, |connection| &connection.sender);

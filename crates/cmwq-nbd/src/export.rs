@@ -160,8 +160,10 @@ impl Export {
         self.synced(self.store.sync())
     }
 
-    /// The answer to a sync that has ended. After one that failed no other succeeds: the system reports an error once, forgets what it could
-    /// not write, and the next sync, perhaps another client's, finds nothing to do. (One that runs at the same time may still be answered before this is known.)
+    /// The answer to a sync that has ended. After one that failed no other succeeds: the system
+    /// reports an error once, forgets what it could not write, and the next sync, perhaps another
+    /// client's, finds nothing to do. (One that runs at the same time may still be answered before
+    /// this is known.)
     fn synced(&self, result: io::Result<()>) -> io::Result<()> {
         match &result {
             Err(error) if !self.lost.swap(true, Ordering::Relaxed) => note(&format!(
@@ -198,7 +200,8 @@ impl Export {
         }
     }
 
-    /// Whether there is a way to write zeroes without writing them out. Ciphered zeroes look like any other data.
+    /// Whether there is a way to write zeroes without writing them out. Ciphered zeroes look like
+    /// any other data.
     pub(crate) fn has_fast_zeroes(&self) -> bool {
         !self.read_only && self.cipher.is_none() && self.store.has_fast_zeroes()
     }
@@ -209,8 +212,8 @@ impl Export {
         file.map(|file| Ring::new(file, places)).transpose()
     }
 
-    /// Carries a valid request out. `buffer` holds what is to be written; it is as long as the request's payload, or else as
-    /// what is read, or at least [`ZERO_STEP`].
+    /// Carries a valid request out. `buffer` holds what is to be written; it is as long as the
+    /// request's payload, or else as what is read, or at least [`ZERO_STEP`].
     pub(crate) fn execute(
         &self,
         request: &Request,
@@ -224,7 +227,8 @@ impl Export {
         Ok(data)
     }
 
-    /// Reads what is stored, as it is, if that needs no waiting. `true`: it is done, and [`proceed`](Self::proceed) comes next.
+    /// Reads what is stored, as it is, if that needs no waiting. `true`: it is done, and
+    /// [`proceed`](Self::proceed) comes next.
     pub(crate) fn read_at_once(&self, request: &Request, buffer: &mut [u8]) -> bool {
         self.store.read_at_once(request.offset, buffer)
     }
@@ -234,8 +238,9 @@ impl Export {
         self.store.writes_into_cache()
     }
 
-    /// As [`execute`](Self::execute), but stops where it would have to wait for a file. What the page cache answers or takes is done
-    /// here: by way of the ring it would cost another item and two switches of threads.
+    /// As [`execute`](Self::execute), but stops where it would have to wait for a file. What the
+    /// page cache answers or takes is done here: by way of the ring it would cost another item and
+    /// two switches of threads.
     pub(crate) fn begin(
         &self,
         request: &Request,

@@ -1,7 +1,7 @@
 //! A listening socket that another process, the service manager, has made and keeps using afterwards.
 //!
-//! The server must not shut it down, which would end it for its owner too, nor remove its file. So the accepting thread also polls a
-//! descriptor of the server's own, which tells it to stop.
+//! The server must not shut it down, which would end it for its owner too, nor remove its file. So
+//! the accepting thread also polls a descriptor of the server's own, which tells it to stop.
 #![forbid(unsafe_code)]
 
 use std::io;

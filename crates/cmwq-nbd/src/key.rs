@@ -51,7 +51,8 @@ impl Key {
     /// Takes a key. `bytes` is copied; wiping the original is the caller's.
     ///
     /// # Errors
-    /// A length that is none of [`LENGTHS`](Self::LENGTHS), or two equal halves, with which the mode is not secure.
+    /// A length that is none of [`LENGTHS`](Self::LENGTHS), or two equal halves, with which the
+    /// mode is not secure.
     pub fn new(bytes: &[u8]) -> Result<Key, KeyError> {
         let allowed = "it must be 32 bytes (256 bits) or 64 bytes (512 bits), and nothing else";
         if !Self::LENGTHS.contains(&bytes.len()) {
@@ -78,7 +79,8 @@ impl Key {
     pub fn read(path: &Path) -> Result<Key, KeyError> {
         let in_file = |what: &dyn fmt::Display| KeyError(format!("{}: {what}", path.display()));
         let file = File::open(path).map_err(|error| in_file(&error))?;
-        // One more than the longest: enough to see that a file is too long, without growing, which would leave copies behind.
+        // One more than the longest: enough to see that a file is too long, without growing, which
+        // would leave copies behind.
         let most = Self::LENGTHS[1] + 1;
         let mut bytes = Secret::new(most).map_err(|error| in_file(&error))?;
         let mut len = 0;

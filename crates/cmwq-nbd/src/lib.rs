@@ -1,7 +1,8 @@
 //! An encrypted block device over NBD, on cmwq workqueues.
 //!
-//! The server behind the command `cmwq-nbd`: each connection has a thread that reads requests, and each request is an item
-//! of a workqueue. What is stored is what dm-crypt's plain mode would store (`aes-xts-plain64`).
+//! The server behind the command `cmwq-nbd`: each connection has a thread that reads requests, and
+//! each request is an item of a workqueue. What is stored is what dm-crypt's plain mode would store
+//! (`aes-xts-plain64`).
 //!
 //! ```
 //! use cmwq_nbd::server::{Endpoint, Queues, Server};

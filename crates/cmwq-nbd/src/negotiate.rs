@@ -169,8 +169,9 @@ impl Talk<'_> {
             about.extend(self.export.name().as_bytes());
             self.answer(option, option_reply::INFO, &about);
         }
-        // Sent to all: a client skips those that it does not know. One that does not ask is served all the same, although the protocol
-        // permits a refusal: the kernel's client never asks, and is told its block size by its user (`nbd-client -b 4096`).
+        // Sent to all: a client skips those that it does not know. One that does not ask is served
+        // all the same, although the protocol permits a refusal: the kernel's client never asks,
+        // and is told its block size by its user (`nbd-client -b 4096`).
         let mut about = info::BLOCK_SIZE.to_be_bytes().to_vec();
         about.extend(min_block.to_be_bytes());
         about.extend(PREFERRED_BLOCK.max(min_block).to_be_bytes());

@@ -26,8 +26,8 @@ impl LastNote {
     }
 }
 
-/// Lines about clients. Anyone who may connect can cause them, as many as there are connections: in each minute a few are written, and the
-/// others are counted.
+/// Lines about clients. Anyone who may connect can cause them, as many as there are connections: in
+/// each minute a few are written, and the others are counted.
 pub(crate) struct ClientNotes {
     state: Arc<Mutex<Minute>>,
     /// Writes how many were left out, when the minute has passed.
@@ -99,7 +99,8 @@ impl ClientNotes {
         };
         match admitted {
             true => (self.write)(message),
-            // It is pending already, except for the first time. If the queue takes none, `finish` has the summary.
+            // It is pending already, except for the first time. If the queue takes none, `finish`
+            // has the summary.
             false => drop(queue.queue_delayed(&self.summary, left)),
         }
     }

@@ -99,7 +99,8 @@ impl Pool {
         kept.unwrap_or_else(|| vec![0; SMALL].into())
     }
 
-    /// A buffer of at least `length` bytes, more than [`SMALL`] and at most half of what may be in use. Waits until there is room.
+    /// A buffer of at least `length` bytes, more than [`SMALL`] and at most half of what may be in
+    /// use. Waits until there is room.
     pub(crate) fn large(&self, length: usize) -> Buffer {
         let length = length.next_power_of_two();
         self.wait(|inner| inner.take_large(length))

@@ -1,4 +1,5 @@
-//! The NBD protocol's words: numbers, the request header, what makes a request valid, and the replies' headers.
+//! The NBD protocol's words: numbers, the request header, what makes a request valid, and the
+//! replies' headers.
 //!
 //! Pure functions over bytes; nothing here reads or writes a socket. All integers on the wire are big endian.
 
@@ -311,7 +312,8 @@ impl Limits {
     /// What the request asks for, or why it is refused.
     ///
     /// # Errors
-    /// As the protocol says: `EPERM` for a change of a read-only export, `ENOSPC` for a write beyond the end, and `EINVAL`.
+    /// As the protocol says: `EPERM` for a change of a read-only export, `ENOSPC` for a write
+    /// beyond the end, and `EINVAL`.
     pub fn check(&self, request: &Request) -> Result<Operation, Error> {
         let flags = request.flags;
         let has = |bit| flags & bit != 0;

@@ -1,8 +1,9 @@
 //! Replies: the worker that finishes a request sends its reply, and others that are ready.
 //!
-//! One thread at a time sends, and also sends what becomes ready meanwhile. Requests that came in one read of the socket form a
-//! batch, and their replies are sent together: the worker that finishes the last one sends them.
-//! Batches are used only where no request waits for a disk, are bounded in number and bytes, and have no long request.
+//! One thread at a time sends, and also sends what becomes ready meanwhile. Requests that came in
+//! one read of the socket form a batch, and their replies are sent together: the worker that
+//! finishes the last one sends them. Batches are used only where no request waits for a disk, are
+//! bounded in number and bytes, and have no long request.
 #![forbid(unsafe_code)]
 
 use std::os::fd::BorrowedFd;
@@ -151,8 +152,8 @@ impl Replies {
         }
     }
 
-    /// Takes the reply of a finished request, and sends what is due and what the socket takes. `false`: it is full, and some thread
-    /// must call [`send_due`](Self::send_due) and wait.
+    /// Takes the reply of a finished request, and sends what is due and what the socket takes.
+    /// `false`: it is full, and some thread must call [`send_due`](Self::send_due) and wait.
     pub(crate) fn finish(&self, reply: Reply, batch: Batch, to: &Client<'_>) -> bool {
         let mut state = self.lock();
         let ends_batch = match state.unfinished.get_mut(usize::from(batch.0)) {
@@ -175,8 +176,9 @@ impl Replies {
         self.send(self.lock(), None, Full::Wait, to);
     }
 
-    /// `running`: the slot whose item the caller runs. It becomes free last: while there is more and more to send the item does not end,
-    /// and the next request of the slot, queued meanwhile, would wait for that.
+    /// `running`: the slot whose item the caller runs. It becomes free last: while there is more
+    /// and more to send the item does not end, and the next request of the slot, queued meanwhile,
+    /// would wait for that.
     fn send<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -240,8 +242,8 @@ pub(crate) struct Client<'a> {
     pub(crate) pool: &'a Pool,
 }
 
-/// Sends replies, the first one without the bytes of it that were sent before. Returns how many are sent as a whole, and how
-/// many bytes of the next one.
+/// Sends replies, the first one without the bytes of it that were sent before. Returns how many are
+/// sent as a whole, and how many bytes of the next one.
 fn send_all(
     replies: &[Reply],
     mut begun: usize,

@@ -2,14 +2,16 @@
 
 use std::io;
 
-/// From now on the calling thread, when woken, does not preempt the thread that runs on its CPU; its share of CPU time does not
-/// change. Where client and server share CPUs, a client that sends several requests is then not preempted after the first,
-/// and the reader finds several at a time. The reader still gets an idle CPU at once.
+/// From now on the calling thread, when woken, does not preempt the thread that runs on its CPU;
+/// its share of CPU time does not change. Where client and server share CPUs, a client that sends
+/// several requests is then not preempted after the first, and the reader finds several at a time.
+/// The reader still gets an idle CPU at once.
 ///
 /// # Errors
 /// The system's.
 pub(crate) fn do_not_preempt() -> io::Result<()> {
-    // The system's own call and its parameters, the priority alone: musl's function refuses always, and its structure has more.
+    // The system's own call and its parameters, the priority alone: musl's function refuses always,
+    // and its structure has more.
     let priority: libc::c_int = 0;
     let call = libc::SYS_sched_setscheduler;
     // SAFETY: 0 is the calling thread; the priority is read only.
@@ -19,8 +21,8 @@ pub(crate) fn do_not_preempt() -> io::Result<()> {
     }
 }
 
-/// From now on the calling thread is not interrupted by signals, as the server's workers are not: a write beyond the file size limit fails, and
-/// does not end the process.
+/// From now on the calling thread is not interrupted by signals, as the server's workers are not: a
+/// write beyond the file size limit fails, and does not end the process.
 pub(crate) fn block_signals() {
     // SAFETY: all zeroes are a valid value, and it is filled next.
     let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };

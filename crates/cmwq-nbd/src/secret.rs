@@ -1,8 +1,9 @@
-//! Memory for keys: locked (`mlock`), so that the system does not write it to swap, left out of core dumps (`MADV_DONTDUMP`) and of
-//! children (`MADV_DONTFORK`), and wiped when it is freed.
+//! Memory for keys: locked (`mlock`), so that the system does not write it to swap, left out of
+//! core dumps (`MADV_DONTDUMP`) and of children (`MADV_DONTFORK`), and wiped when it is freed.
 //!
-//! Each piece has pages of its own: a key, and each context of the cipher library, which has the expanded key. These are few and live as
-//! long as the server. Where a piece cannot be locked it is used all the same, and [`not_locked`] says why.
+//! Each piece has pages of its own: a key, and each context of the cipher library, which has the
+//! expanded key. These are few and live as long as the server. Where a piece cannot be locked it is
+//! used all the same, and [`not_locked`] says why.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::io;
@@ -20,7 +21,8 @@ const HEADER: usize = 64;
 /// The first error of an attempt to lock a piece or to leave it out of core dumps; 0: none.
 static REFUSED: AtomicI32 = AtomicI32::new(0);
 
-/// Why some key is in memory that may reach swap or a core dump. `None`: none is, as far as keys are in this kind of memory.
+/// Why some key is in memory that may reach swap or a core dump. `None`: none is, as far as keys
+/// are in this kind of memory.
 pub fn not_locked() -> Option<io::Error> {
     match REFUSED.load(Ordering::Relaxed) {
         0 => None,
@@ -120,7 +122,8 @@ impl Drop for Secret {
     }
 }
 
-/// Has the cipher library (AWS-LC) keep all its memory so, from now on. `false`: it has other functions for that already.
+/// Has the cipher library (AWS-LC) keep all its memory so, from now on. `false`: it has other
+/// functions for that already.
 ///
 /// # Safety
 /// No code of the process has used the library before.

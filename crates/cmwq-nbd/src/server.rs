@@ -50,7 +50,8 @@ pub enum Endpoint {
     Unix(PathBuf),
     /// An address of the network.
     Tcp(SocketAddr),
-    /// A listening socket that another process has made and keeps, as service managers do. It is left open, with its file.
+    /// A listening socket that another process has made and keeps, as service managers do. It is
+    /// left open, with its file.
     Inherited(Arc<OwnedFd>),
 }
 
@@ -156,8 +157,8 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     std::fs::symlink_metadata(path).map(|file| (file.dev(), file.ino()))
 }
 
-/// Servers that make or remove sockets in one folder take turns, as far as they may read it: otherwise two may find the same stale
-/// socket, and one removes what the other has just made.
+/// Servers that make or remove sockets in one folder take turns, as far as they may read it:
+/// otherwise two may find the same stale socket, and one removes what the other has just made.
 fn lock_folder(path: &Path) -> Option<File> {
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     let folder = File::open(folder.unwrap_or(Path::new("."))).ok()?;
@@ -193,19 +194,19 @@ fn connect_at_once(path: &Path) -> Result<OwnedFd, Errno> {
 pub struct Queues {
     /// Carries out each request as an item. None of them waits for a client.
     pub requests: Workqueue,
-    /// Sends the replies that clients do not take at once: an item for each such client, which waits for it. Of `max_active` clients
-    /// that never read, others wait that read slowly.
+    /// Sends the replies that clients do not take at once: an item for each such client, which
+    /// waits for it. Of `max_active` clients that never read, others wait that read slowly.
     pub replies: Workqueue,
-    /// Whether the reader of a connection may carry out short requests itself, inline, where that is quicker than a worker. If not,
-    /// every request is an item of `requests`.
+    /// Whether the reader of a connection may carry out short requests itself, inline, where that
+    /// is quicker than a worker. If not, every request is an item of `requests`.
     pub inline: bool,
 }
 
 /// Serves an export to clients until it is dropped: see the [example](crate). Then nothing is
 /// accepted any more, requests in flight are answered, and the store is synced.
 pub struct Server {
-    /// Dropped before the listener, so that its inode is no other file's, and not with the last client's thread, which may outlive
-    /// the server for a moment.
+    /// Dropped before the listener, so that its inode is no other file's, and not with the last
+    /// client's thread, which may outlive the server for a moment.
     _file: Option<SocketFile>,
     shared: Arc<Shared>,
     accepting: Option<std::thread::JoinHandle<()>>,
@@ -232,8 +233,8 @@ struct Clients {
 }
 
 impl Server {
-    /// Listens at `endpoint` and serves `export`, each request as an item. At most `max_clients` are connected at a
-    /// time; more are turned away.
+    /// Listens at `endpoint` and serves `export`, each request as an item. At most `max_clients`
+    /// are connected at a time; more are turned away.
     ///
     /// # Errors
     /// The system's: an address that cannot be had.

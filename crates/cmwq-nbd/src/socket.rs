@@ -11,7 +11,8 @@ use crate::store::MemoryStore;
 
 /// Bytes that are read ahead of what is wanted.
 const AHEAD: usize = 64 << 10;
-/// After a payload of this size or more only so much is read ahead: what of the next payload comes with it has to be copied.
+/// After a payload of this size or more only so much is read ahead: what of the next payload comes
+/// with it has to be copied.
 const LONG: usize = 16 << 10;
 const AHEAD_OF_LONG: usize = 1 << 10;
 

@@ -1,9 +1,10 @@
 //! Nothing is allocated per request: neither by the reader nor by the workers, whatever the request.
 //!
-//! The allocator counts for the whole process, while a client that allocates nothing itself keeps requests in flight. The
-//! thread that ticks for the engine is left out: on one CPU a window is longer than a tick. Others may allocate now and then, for
-//! events that come with time and not with items (a pool asks to be watched); so the measure is windows of requests, most of
-//! which must be with few, and some with none.
+//! The allocator counts for the whole process, while a client that allocates nothing itself keeps
+//! requests in flight. The thread that ticks for the engine is left out: on one CPU a window is
+//! longer than a tick. Others may allocate now and then, for events that come with time and not
+//! with items (a pool asks to be watched); so the measure is windows of requests, most of which
+//! must be with few, and some with none.
 
 mod common;
 #[path = "../../cmwq/tests/harness/allocations.rs"]

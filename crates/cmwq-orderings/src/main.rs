@@ -1,8 +1,9 @@
-//! Weakens one memory ordering of the library's sources at a time, and runs what is meant to find that: exploration on a virtual machine with a weak memory,
-//! and the models under loom which use the ordering. See `scripts/orderings`.
+//! Weakens one memory ordering of the library's sources at a time, and runs what is meant to find
+//! that: exploration on a virtual machine with a weak memory, and the models under loom which use
+//! the ordering. See `scripts/orderings`.
 //!
-//! All of it happens in a copy of the workspace, which is built once: each ordering there is a question that the environment answers. What was
-//! found is kept in a file, and not run again.
+//! All of it happens in a copy of the workspace, which is built once: each ordering there is a
+//! question that the environment answers. What was found is kept in a file, and not run again.
 
 mod run;
 mod sites;

@@ -376,7 +376,8 @@ impl Place {
     }
 }
 
-/// Makes `to` a copy of `from`, but for what is skipped and kept. Files with the same contents are left as they are.
+/// Makes `to` a copy of `from`, but for what is skipped and kept. Files with the same contents are
+/// left as they are.
 fn mirror(from: &Path, to: &Path, skipped: &[PathBuf], kept: &[PathBuf]) -> io::Result<()> {
     fs::create_dir_all(to)?;
     let mut names = BTreeSet::new();

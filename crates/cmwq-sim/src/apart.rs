@@ -1,5 +1,5 @@
-//! Runs something in a process of its own. What a run leaves behind in the process (counters and caches of the library, memory
-//! of earlier machines) would make the next run another one.
+//! Runs something in a process of its own. What a run leaves behind in the process (counters and
+//! caches of the library, memory of earlier machines) would make the next run another one.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

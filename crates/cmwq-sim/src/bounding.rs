@@ -15,16 +15,19 @@ const PASSES: [u64; 5] = [64, 512, 4_096, 32_768, u64::MAX];
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Run these programs only; a program is written as the names of its operations, joined by + (see --operations)
+    /// Run these programs only; a program is written as the names of its operations, joined by +
+    /// (see --operations)
     #[arg(long, value_delimiter = ',', conflicts_with_all = ["pairs", "protocols"])]
     programs: Vec<String>,
     /// Run the programs of two operations only
     #[arg(long, conflicts_with = "protocols")]
     pairs: bool,
-    /// Run only the programs of the protocols: publishing, cancelling, credits, retiring, caller-runs joins, wakers of tasks; with a --depth above 2 the smallest of each
+    /// Run only the programs of the protocols: publishing, cancelling, credits, retiring,
+    /// caller-runs joins, wakers of tasks; with a --depth above 2 the smallest of each
     #[arg(long)]
     protocols: bool,
-    /// How the next thread is chosen: time (as its computing takes), pct (random priorities, with the guarantee that --depth describes) or walk (at random at each step)
+    /// How the next thread is chosen: time (as its computing takes), pct (random priorities, with
+    /// the guarantee that --depth describes) or walk (at random at each step)
     #[arg(long, default_value = "pct", value_parser = Scheduler::parse)]
     scheduler: Scheduler,
     /// Look for faults that appear when this many pairs of steps happen in a certain order
@@ -39,7 +42,8 @@ pub(crate) struct Arguments {
     /// As if a run with so many steps had been seen, to replay a failure
     #[arg(long, requires = "seed", allow_hyphen_values = true, value_parser = whole(1, u64::MAX))]
     length: Option<u64>,
-    /// The most runs of each program. By default as many as find each fault of the given depth with a probability of 99.9 %
+    /// The most runs of each program. By default as many as find each fault of the given depth with
+    /// a probability of 99.9 %
     #[arg(long, allow_hyphen_values = true, value_parser = whole(1, u64::MAX))]
     runs: Option<u64>,
     /// End after this many seconds

@@ -24,10 +24,13 @@ pub(crate) struct Arguments {
     /// Run this seed only, to replay a failure
     #[arg(long, allow_hyphen_values = true, value_parser = whole(0, u64::MAX))]
     seed: Option<u64>,
-    /// How the next thread is chosen: time (by what each step costs on the machine), pct (random priorities) or walk (at random at each step)
+    /// How the next thread is chosen: time (by what each step costs on the machine), pct (random
+    /// priorities) or walk (at random at each step)
     #[arg(long, default_value = "time", value_parser = Scheduler::parse)]
     scheduler: Scheduler,
-    /// Faults that may happen: preempt, stop, wakeups, threads, cpus, clock, fork, quota, lag, steps; all of these, or none. Besides, weak: a thread may see old values of memory wherever the orderings in the code allow it. For example all,weak
+    /// Faults that may happen: preempt, stop, wakeups, threads, cpus, clock, fork, quota, lag,
+    /// steps; all of these, or none. Besides, weak: a thread may see old values of memory wherever
+    /// the orderings in the code allow it. For example all,weak
     #[arg(long, default_value = "all", value_parser = FaultSet::parse)]
     faults: FaultSet,
     /// With --seed: the number of the schedule, as the report of a failure names it
@@ -54,7 +57,9 @@ pub(crate) struct Arguments {
     /// Print the program that the seed makes
     #[arg(long, requires = "seed")]
     show: bool,
-    /// Instead of a random program, each seed is a load on a machine, without faults. It fails if many CPUs are much slower than one CPU that does all the work, or if threads are woken without end
+    /// Instead of a random program, each seed is a load on a machine, without faults. It fails if
+    /// many CPUs are much slower than one CPU that does all the work, or if threads are woken
+    /// without end
     #[arg(long, conflicts_with_all = ["faults", "scheduler", "schedule", "ops", "seconds", "shrink", "keep_going", "twice", "show"])]
     rates: bool,
 }

@@ -1,6 +1,7 @@
 //! Workqueue engines on virtual machines: predictions for machines that are not available.
 //!
-//! [`cmwq`] is the library itself, compiled for the virtual machine. [`kernel`] is a reference of the kernel's protocol, to be compared with [published figures](published). The machine is
+//! [`cmwq`] is the library itself, compiled for the virtual machine. [`kernel`] is a reference of
+//! the kernel's protocol, to be compared with [published figures](published). The machine is
 //! [`cmwq_vm`].
 
 pub mod apart;

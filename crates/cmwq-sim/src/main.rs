@@ -64,16 +64,19 @@ pub(crate) enum Format {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Simulates a benchmark on a machine, and prints a row for each affinity scope (also called as `cmwq sim`)
+    /// Simulates a benchmark on a machine, and prints a row for each affinity scope (also called as
+    /// `cmwq sim`)
     #[command(after_help = EXAMPLES)]
     Sim(Box<sim::Arguments>),
     /// Runs random programs on random machines, with faults, and checks that the library keeps its promises
     #[command(after_help = "Example: cmwq-sim explore --seeds 1000 --faults preempt,wakeups")]
     Explore(exploring::Arguments),
-    /// Checks every pair of public operations as a small program, in enough random orders to find a fault with a known probability
+    /// Checks every pair of public operations as a small program, in enough random orders to find a
+    /// fault with a known probability
     #[command(after_help = "Example: cmwq-sim corpus --programs queue+cancel --depth 2")]
     Corpus(bounding::Arguments),
-    /// Simulates storage loads whose measurements on a kernel were published, and prints both with the difference of each row
+    /// Simulates storage loads whose measurements on a kernel were published, and prints both with
+    /// the difference of each row
     #[command(after_help = "Example: cmwq-sim storage --format json")]
     Storage(stored::Arguments),
 }

@@ -13,7 +13,8 @@ pub enum Scope {
     Smt,
     /// About so many cores of a last-level cache: the current rule.
     CacheShard(usize),
-    /// At most so many CPUs of a last-level cache, at CPU positions, so that siblings may be split: the first published version.
+    /// At most so many CPUs of a last-level cache, at CPU positions, so that siblings may be split:
+    /// the first published version.
     CacheShardByCpu(usize),
     /// Each last-level cache in so many parts, at CPU positions.
     PartsByCpu(usize),

@@ -1,7 +1,8 @@
 //! Every published row beside ours.
 //!
-//! Which rows are used for calibration is fixed here: `cpu` and `cache` of the Grace run A and of the 8321HC, one shard on the 9D64, `cpu` before for the
-//! deferred wake-ups. All others are predictions.
+//! Which rows are used for calibration is fixed here: `cpu` and `cache` of the Grace run A and of
+//! the 8321HC, one shard on the 9D64, `cpu` before for the deferred wake-ups. All others are
+//! predictions.
 #![forbid(unsafe_code)]
 
 use crate::kernel::{EngineCosts, Measured, Rows, Settings, WakeOrder, fit, roundtrip};
@@ -209,7 +210,8 @@ impl Fit {
         Ok(rows.collect())
     }
 
-    /// Rows that are compared by their ratio to the `cache` row measured beside each. `cut`: the rule by which the caches are cut.
+    /// Rows that are compared by their ratio to the `cache` row measured beside each. `cut`: the
+    /// rule by which the caches are cut.
     fn shards(
         &self,
         set: &'static str,

@@ -40,18 +40,23 @@ const ISSUERS: [Issuers; 5] = [
 /// More wake-ups for each item are a storm. Today's most in 150 seeds is 10.6: an issuer that joins
 /// rounds of 64 items on two sockets of four caches, where thieves come that find nothing.
 pub const MOST_WAKEUPS: f64 = 16.0;
-/// More threads of the engine for each CPU, beside [`SERVICE_THREADS`], are a storm too, if all items take equally long.
+/// More threads of the engine for each CPU, beside [`SERVICE_THREADS`], are a storm too, if all
+/// items take equally long.
 pub const MOST_THREADS: f64 = 4.0;
 /// What the engine has beside its workers, and the machine's first thread.
 const SERVICE_THREADS: usize = 8;
-/// A job waited for so long, none began, and a CPU idled. Besides, it may wait for two items in front of it: a worker that has taken
-/// several runs them one after the other, and a thread that waits runs what it has spawned itself.
+/// A job waited for so long, none began, and a CPU idled. Besides, it may wait for two items in
+/// front of it: a worker that has taken several runs them one after the other, and a thread that
+/// waits runs what it has spawned itself.
 pub const MOST_IDLED_US: f64 = 200.0;
-/// As long, where some items are much longer than others: what is promised beside items that compute, and a tick.
+/// As long, where some items are much longer than others: what is promised beside items that
+/// compute, and a tick.
 const MOST_IDLED_UNEVEN_US: f64 = 12_000.0;
-/// Visible operations for each item that is touched while a pool's lock is held. Today's most in 68 seeds is 2.6.
+/// Visible operations for each item that is touched while a pool's lock is held. Today's most in 68
+/// seeds is 2.6.
 const HELD_FOR_AN_ITEM: u64 = 4;
-/// So many nodes may be touched in one holding, and beside them the items of one chunk and of each open batch: see the library's PROTOCOL.md.
+/// So many nodes may be touched in one holding, and beside them the items of one chunk and of each
+/// open batch: see the library's PROTOCOL.md.
 const NODES_IN_A_HOLD: u64 = 256;
 const ITEMS_IN_A_BATCH: u64 = 128;
 /// CPUs of a pod, about.
@@ -62,7 +67,8 @@ pub const MOST_GROWN: f64 = 8.0;
 const KEPT: i64 = 4 << 20;
 /// So much of one CPU's rate is the least. The least that was seen in 80 seeds is 0.8.
 pub const LEAST_RATE: f64 = 0.5;
-/// Of what all CPUs bear so much is reached at least: pods that have nothing to do take from those that have too much.
+/// Of what all CPUs bear so much is reached at least: pods that have nothing to do take from those
+/// that have too much.
 pub const LEAST_OF_BOUND: f64 = 0.05;
 /// From so long items on it is asked.
 const LONG_NS: u64 = 20_000;
@@ -99,7 +105,8 @@ pub struct Rated {
     pub held: u64,
     /// Bytes for each item that stay in use.
     pub grown: f64,
-    /// The part that was reached of what all CPUs bear, if items are [so long](LONG_NS) that handing them over is a small part.
+    /// The part that was reached of what all CPUs bear, if items are [so long](LONG_NS) that
+    /// handing them over is a small part.
     pub of_bound: Option<f64>,
 }
 
@@ -159,7 +166,8 @@ impl Case {
         HELD_FOR_AN_ITEM * (NODES_IN_A_HOLD + batches * ITEMS_IN_A_BATCH)
     }
 
-    /// The part of what all CPUs bear that idle pods make possible, which take from the pods of the issuers. 0: those have no more than they bear.
+    /// The part of what all CPUs bear that idle pods make possible, which take from the pods of the
+    /// issuers. 0: those have no more than they bear.
     fn least_with_steals(&self) -> f64 {
         let (load, machine) = (self.load(), &self.plan.machine);
         let flows = match load.shape {

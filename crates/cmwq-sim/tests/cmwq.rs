@@ -44,7 +44,8 @@ fn the_same_seed_gives_the_same_run_of_cmwq() {
     assert_ne!(run("3"), run("4"));
 }
 
-/// The published scenario 3: four issuers on 24 CPUs. Which of them lie under one cache changes with the seed.
+/// The published scenario 3: four issuers on 24 CPUs. Which of them lie under one cache changes
+/// with the seed.
 #[test]
 fn pods_that_are_not_strict_leave_no_cpu_idle_that_one_pool_for_all_would_use() {
     let measured = |more: &[&str]| {
@@ -70,8 +71,9 @@ fn pods_that_are_not_strict_leave_no_cpu_idle_that_one_pool_for_all_would_use() 
     );
 }
 
-/// More than forty times as many items as may be active: nine pods pass the credits on to each other. With portions of one credit it was 0.16 of one pool's
-/// rate, which was two thirds of what it is now; now 0.5 to 0.9.
+/// More than forty times as many items as may be active: nine pods pass the credits on to each
+/// other. With portions of one credit it was 0.16 of one pool's rate, which was two thirds of what
+/// it is now; now 0.5 to 0.9.
 #[test]
 fn nine_pods_that_share_the_credits_do_not_wait_for_each_other() {
     let arguments = "--machine grace --load flood --seeds 1 --scopes cache_shard,cache";

@@ -1,5 +1,6 @@
-//! Small programs under schedules with a guarantee: the library keeps its promises in some runs of many of them, a seed is a seed, and
-//! a search goes on where it stopped. `scripts/explore` runs all of them for hours; the museum's pieces show that they find what is broken.
+//! Small programs under schedules with a guarantee: the library keeps its promises in some runs of
+//! many of them, a seed is a seed, and a search goes on where it stopped. `scripts/explore` runs
+//! all of them for hours; the museum's pieces show that they find what is broken.
 
 use std::path::Path;
 use std::process::Command;

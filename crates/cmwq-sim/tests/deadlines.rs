@@ -1,4 +1,5 @@
-//! Waits with a deadline end at it, give or take a tick of the scheduler, beside threads that compute: in virtual time.
+//! Waits with a deadline end at it, give or take a tick of the scheduler, beside threads that
+//! compute: in virtual time.
 
 use cmwq_simulated::topology::Topology;
 use cmwq_simulated::{Completion, CompletionQueue, Engine, Work};

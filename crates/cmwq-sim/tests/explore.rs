@@ -1,4 +1,5 @@
-//! Exploration of the library on virtual machines: a few thousand seeds of it, and that a seed is a seed. `scripts/explore` goes on from there.
+//! Exploration of the library on virtual machines: a few thousand seeds of it, and that a seed is a
+//! seed. `scripts/explore` goes on from there.
 
 use std::process::Command;
 
@@ -12,8 +13,9 @@ fn explore(arguments: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), said)
 }
 
-/// What exploration has found in the library, fixed since. Each entry: a seed whose program fails under most schedules if the line that
-/// fixed it is broken again (the first two are pieces of the museum, moved-and-lost and never-destroyed), and what it was.
+/// What exploration has found in the library, fixed since. Each entry: a seed whose program fails
+/// under most schedules if the line that fixed it is broken again (the first two are pieces of the
+/// museum, moved-and-lost and never-destroyed), and what it was.
 const FOUND: &[(&str, &str)] = &[
     (
         "189",
@@ -41,7 +43,8 @@ fn a_seed_is_a_seed_under_each_scheduler_and_promises_are_kept() {
 #[test]
 fn what_was_found_stays_fixed() {
     for (seed, what) in FOUND {
-        // What shares a cache line, and so the course of a run, changes with each build: one schedule may miss it.
+        // What shares a cache line, and so the course of a run, changes with each build: one
+        // schedule may miss it.
         for schedule in ["0", "1", "2", "3", "4", "5"] {
             let arguments = ["--seed", seed, "--faults", "all", "--schedule", schedule];
             let (status, said) = explore(&arguments);

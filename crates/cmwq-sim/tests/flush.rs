@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const THREADS: u64 = 4;
 const ROUNDS: u64 = 4_000;
 
-/// An issuer that finds the item pending is owed a run that sees what the issuer did before, and a flush waits for that run: also while the
-/// thread that claimed the item has not published it, and an older instance runs. Found by exploration (seed 33346 of an earlier build).
+/// An issuer that finds the item pending is owed a run that sees what the issuer did before, and a
+/// flush waits for that run: also while the thread that claimed the item has not published it, and
+/// an older instance runs. Found by exploration (seed 33346 of an earlier build).
 #[test]
 fn a_flush_waits_for_an_instance_on_its_way() {
     let machine = preset("3900x").expect("a preset").machine();

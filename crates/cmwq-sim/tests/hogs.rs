@@ -15,7 +15,8 @@ const SECOND: u64 = 1_000_000_000;
 const ONE_POD: &str = "l3:1 core:2";
 const TWO_PODS: &str = "l3:2 core:1";
 
-/// Runs `program` on this machine of two CPUs, with a queue of `max_active` 64. Returns what it returns: nanoseconds.
+/// Runs `program` on this machine of two CPUs, with a queue of `max_active` 64. Returns what it
+/// returns: nanoseconds.
 fn on_two_cpus(
     cpus: &'static str,
     seed: u64,

@@ -405,9 +405,10 @@ fn a_row_is_the_same_alone_and_among_others() {
     }
 }
 
-/// Items come at random to eight caches, 60 % of what all CPUs bear, so now and then more than one pod gets to. If more workers steal than
-/// their own pods have CPUs for, each pod makes others in their place, which steal as well, and hundreds sleep for the lock of one pool: the
-/// median was 1 to 6 ms.
+/// Items come at random to eight caches, 60 % of what all CPUs bear, so now and then more than one
+/// pod gets to. If more workers steal than their own pods have CPUs for, each pod makes others in
+/// their place, which steal as well, and hundreds sleep for the lock of one pool: the median was 1
+/// to 6 ms.
 #[test]
 fn arrivals_at_eight_caches_are_kept_up_with() {
     for seed in ["1", "2", "3", "4"] {

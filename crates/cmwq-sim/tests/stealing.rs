@@ -23,8 +23,9 @@ struct Flood {
     stolen_ns: AtomicU64,
 }
 
-/// Floods the first of nine pods of a Grace with items that compute for `item_ns`, from all its CPUs at once. Returns for each flood how long it took
-/// from the first item queued until the first one began on a CPU of another pod.
+/// Floods the first of nine pods of a Grace with items that compute for `item_ns`, from all its
+/// CPUs at once. Returns for each flood how long it took from the first item queued until the first
+/// one began on a CPU of another pod.
 fn first_steals(item_ns: u64, seed: u64) -> Vec<u64> {
     let machine = preset("grace").expect("a preset").machine();
     let flood = |_| {

@@ -1,4 +1,5 @@
-//! A paragraph of Markdown as HTML: code, strong words and links, which is all that the paragraphs shown have.
+//! A paragraph of Markdown as HTML: code, strong words and links, which is all that the paragraphs
+//! shown have.
 
 use crate::bars::escape;
 

@@ -1,5 +1,5 @@
-//! The page's text, with instructions in comments where figures go: `<!-- @NAME key="value" … -->`. What stands below the first
-//! line of such a comment is its body.
+//! The page's text, with instructions in comments where figures go: `<!-- @NAME key="value" … -->`.
+//! What stands below the first line of such a comment is its body.
 
 use crate::bars::{self, Choice, Columns, escape};
 use crate::prose;

@@ -1,6 +1,7 @@
 //! docs/site/index.html without a browser: it is what docs/lab says, it is whole, and it needs nothing else.
 //!
-//! Sabotage tried: a figure changed by hand, a tag left open, a link to nowhere, a style sheet from outside, a name twice each fail a test here.
+//! Sabotage tried: a figure changed by hand, a tag left open, a link to nowhere, a style sheet from
+//! outside, a name twice each fail a test here.
 
 use std::fs;
 use std::path::{Path, PathBuf};

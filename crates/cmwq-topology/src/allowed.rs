@@ -14,10 +14,11 @@ use crate::error::TopologyError;
 const STATUS_FILE: &str = "/proc/self/status";
 const STATUS_LINE: &str = "Cpus_allowed:";
 
-/// The CPUs this process may run on: those of its first thread, so that the answer does not depend on the calling thread, which may have
-/// pinned itself.
+/// The CPUs this process may run on: those of its first thread, so that the answer does not depend
+/// on the calling thread, which may have pinned itself.
 ///
-/// The wrapper's set holds 1,024 CPUs. A kernel built for more refuses it (`EINVAL`); then the same mask is read from `/proc/self/status`.
+/// The wrapper's set holds 1,024 CPUs. A kernel built for more refuses it (`EINVAL`); then the same
+/// mask is read from `/proc/self/status`.
 pub fn process_cpus() -> Result<CpuSet, TopologyError> {
     match sched_getaffinity(Some(getpid())) {
         Ok(set) => Ok((0..SystemCpuSet::MAX_CPU)

@@ -23,7 +23,8 @@ pub enum Assumption {
     Cores,
     /// No cache of any CPU: a substitute stands for the last-level caches.
     Caches(Substitute),
-    /// No cache of some cores, but caches of others: a substitute stands for the last-level caches of those cores.
+    /// No cache of some cores, but caches of others: a substitute stands for the last-level caches
+    /// of those cores.
     SomeCaches(Substitute),
     /// No nodes: all CPUs are on one.
     Nodes,

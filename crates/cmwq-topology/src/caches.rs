@@ -1,4 +1,5 @@
-//! Last-level caches: what stands for those that no description tells of, and the cut of those that span nodes.
+//! Last-level caches: what stands for those that no description tells of, and the cut of those that
+//! span nodes.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +14,9 @@ pub(crate) struct AssumedCaches {
     widest: Option<Substitute>,
 }
 
-/// The substitute for the LLCs of the CPUs `unknown`, which have no cache data (a masked tree, some virtual machines and boards, a
-/// description that names no cache): the packages; for CPUs without a known package the nodes, and else the cores.
+/// The substitute for the LLCs of the CPUs `unknown`, which have no cache data (a masked tree, some
+/// virtual machines and boards, a description that names no cache): the packages; for CPUs without
+/// a known package the nodes, and else the cores.
 pub(crate) fn assumed_caches(
     unknown: &CpuSet,
     cores: &[CpuSet],
@@ -42,7 +44,8 @@ pub(crate) fn assumed_caches(
 }
 
 impl AssumedCaches {
-    /// `None` if there is nothing to tell: no CPU is without cache data, or the machine has one CPU. `all`: no CPU has cache data.
+    /// `None` if there is nothing to tell: no CPU is without cache data, or the machine has one
+    /// CPU. `all`: no CPU has cache data.
     pub(crate) fn as_assumption(&self, all: bool) -> Option<Assumption> {
         let cpus: usize = self.llcs.iter().map(CpuSet::len).sum();
         match self.widest? {
@@ -53,8 +56,9 @@ impl AssumedCaches {
     }
 }
 
-/// The caches, each cut into its parts on one node. With sub-NUMA clustering the system reports one cache for several nodes. The kernel's
-/// scheduler, and so its workqueue, takes the parts for caches. `node_of` is `None` for CPUs of no node, which are one part.
+/// The caches, each cut into its parts on one node. With sub-NUMA clustering the system reports one
+/// cache for several nodes. The kernel's scheduler, and so its workqueue, takes the parts for
+/// caches. `node_of` is `None` for CPUs of no node, which are one part.
 pub(crate) fn cut_at_nodes(llcs: &[CpuSet], node_of: impl Fn(usize) -> Option<u32>) -> Vec<CpuSet> {
     let mut parts = Vec::with_capacity(llcs.len());
     for llc in llcs {

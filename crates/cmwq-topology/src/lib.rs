@@ -13,19 +13,22 @@
 //! # Ok::<(), cmwq_topology::TopologyError>(())
 //! ```
 //!
-//! - [`Topology`]: the CPUs, cores, last-level caches, NUMA nodes and packages of this machine, or of a described one.
+//! - [`Topology`]: the CPUs, cores, last-level caches, NUMA nodes and packages of this machine, or
+//!   of a described one.
 //! - [`CpuSet`]: a set of CPU numbers, with the kernel's two texts for it.
 //! - [`affinity`]: the kernel's affinity scopes, and the pods into which each cuts a machine.
-//! - [`CpuQuota`]: how much CPU time the control groups of the process allow. [`process_cpus`]: its affinity mask.
+//! - [`CpuQuota`]: how much CPU time the control groups of the process allow. [`process_cpus`]: its
+//!   affinity mask.
 //!
-//! Nothing here starts a thread or keeps anything for the whole process. All of it is part of `cmwq` too, as `cmwq::topology` and
-//! `cmwq::affinity`.
+//! Nothing here starts a thread or keeps anything for the whole process. All of it is part of
+//! `cmwq` too, as `cmwq::topology` and `cmwq::affinity`.
 //!
 //! # Where a machine is read from
 //!
-//! A [`Topology`] is read from a sysfs tree ([`Topology::from_sysfs`]) or made from a synthetic description
-//! ([`Topology::from_synthetic`]); [`Topology::detect`] chooses by the environment variable [`TOPOLOGY_VARIABLE`].
-//! It reads these files of a tree (missing ones have fallbacks, see [`Topology::from_sysfs`]):
+//! A [`Topology`] is read from a sysfs tree ([`Topology::from_sysfs`]) or made from a synthetic
+//! description ([`Topology::from_synthetic`]); [`Topology::detect`] chooses by the environment
+//! variable [`TOPOLOGY_VARIABLE`]. It reads these files of a tree (missing ones have fallbacks, see
+//! [`Topology::from_sysfs`]):
 //!
 //! ```text
 //! ROOT/devices/system/

@@ -8,8 +8,9 @@ use crate::partition::disjoint;
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// The environment variable that replaces the machine's own topology: a directory (a value that starts with `/`) is a
-/// sysfs root, any other value a synthetic description. Unset or empty: the machine itself.
+/// The environment variable that replaces the machine's own topology: a directory (a value that
+/// starts with `/`) is a sysfs root, any other value a synthetic description. Unset or empty: the
+/// machine itself.
 pub const TOPOLOGY_VARIABLE: &str = "CMWQ_TOPOLOGY";
 
 /// Where the running machine describes itself.
@@ -56,10 +57,12 @@ pub(crate) struct Place {
 }
 
 impl Topology {
-    /// The machine named by `CMWQ_TOPOLOGY` ([`TOPOLOGY_VARIABLE`]), or else the machine this process runs on.
+    /// The machine named by `CMWQ_TOPOLOGY` ([`TOPOLOGY_VARIABLE`]), or else the machine this
+    /// process runs on.
     ///
     /// # Errors
-    /// As [`Topology::from_sysfs`] and [`Topology::from_synthetic`]; the error names the variable if its value is at fault.
+    /// As [`Topology::from_sysfs`] and [`Topology::from_synthetic`]; the error names the variable
+    /// if its value is at fault.
     pub fn detect() -> Result<Self, TopologyError> {
         match std::env::var_os(TOPOLOGY_VARIABLE) {
             Some(value) if !value.is_empty() => {
@@ -88,8 +91,9 @@ impl Topology {
         }
     }
 
-    /// Orders what a reader has found: partitions in any order, and numbered groups (a CPU in several belongs to the lowest-numbered). Cuts
-    /// caches at nodes. Finds the place of every online CPU, with dense ids ascending by lowest CPU.
+    /// Orders what a reader has found: partitions in any order, and numbered groups (a CPU in
+    /// several belongs to the lowest-numbered). Cuts caches at nodes. Finds the place of every
+    /// online CPU, with dense ids ascending by lowest CPU.
     pub(crate) fn assembled(mut self, packages: Vec<(u32, CpuSet)>) -> Self {
         self.possible = self.possible.union(&self.online);
         self.cores.sort();
@@ -132,8 +136,8 @@ impl Topology {
         self.places.get(cpu)?.as_ref()
     }
 
-    /// The CPUs over which pods are built: the online ones. The kernel, too, leaves CPUs that are possible but were never brought up out of
-    /// its pods and its shard arithmetic.
+    /// The CPUs over which pods are built: the online ones. The kernel, too, leaves CPUs that are
+    /// possible but were never brought up out of its pods and its shard arithmetic.
     #[must_use]
     pub fn cpus(&self) -> &CpuSet {
         &self.online
@@ -151,15 +155,15 @@ impl Topology {
         &self.possible
     }
 
-    /// The online CPUs on which this process may run (`taskset`, cpusets). An injected topology has no such limit: all its CPUs are
-    /// allowed.
+    /// The online CPUs on which this process may run (`taskset`, cpusets). An injected topology has
+    /// no such limit: all its CPUs are allowed.
     #[must_use]
     pub fn allowed(&self) -> &CpuSet {
         &self.allowed
     }
 
-    /// Whether this is a description of some machine (synthetic, or a sysfs tree other than `/sys`) instead of the machine that runs the
-    /// process. CPU numbers then mean nothing to the system.
+    /// Whether this is a description of some machine (synthetic, or a sysfs tree other than `/sys`)
+    /// instead of the machine that runs the process. CPU numbers then mean nothing to the system.
     #[must_use]
     pub fn is_injected(&self) -> bool {
         self.injected
@@ -171,13 +175,15 @@ impl Topology {
         &self.assumed
     }
 
-    /// Files of a sysfs tree that could not be read or understood, and count as missing: the first few, one line each.
+    /// Files of a sysfs tree that could not be read or understood, and count as missing: the first
+    /// few, one line each.
     #[must_use]
     pub fn faults(&self) -> &[String] {
         &self.faults
     }
 
-    /// The CPUs of each kind of core, the fastest kind first, on a machine with several kinds (hybrid, big.LITTLE); empty on all others.
+    /// The CPUs of each kind of core, the fastest kind first, on a machine with several kinds
+    /// (hybrid, big.LITTLE); empty on all others.
     #[must_use]
     pub fn core_kinds(&self) -> &[CpuSet] {
         &self.kinds
@@ -208,19 +214,22 @@ impl Topology {
         Some(self.place(cpu)?.llc)
     }
 
-    /// The system's number of the NUMA node of `cpu`. `None` when `cpu` is not online, or no node contains it.
+    /// The system's number of the NUMA node of `cpu`. `None` when `cpu` is not online, or no node
+    /// contains it.
     #[must_use]
     pub fn node_of(&self, cpu: usize) -> Option<u32> {
         self.place(cpu)?.node
     }
 
-    /// The system's number of the package (socket) of `cpu`. `None` when `cpu` is not online, or the number is unknown.
+    /// The system's number of the package (socket) of `cpu`. `None` when `cpu` is not online, or
+    /// the number is unknown.
     #[must_use]
     pub fn package_of(&self, cpu: usize) -> Option<u32> {
         self.place(cpu)?.package
     }
 
-    /// The CPUs that are hardware threads of the same core as `cpu`, itself included; empty when it is not online.
+    /// The CPUs that are hardware threads of the same core as `cpu`, itself included; empty when it
+    /// is not online.
     #[must_use]
     pub fn smt_siblings(&self, cpu: usize) -> &CpuSet {
         self.core_of(cpu).map_or(&NO_CPUS, |core| &self.cores[core])
@@ -238,8 +247,9 @@ impl Topology {
         &self.cores
     }
 
-    /// The CPUs of each last-level cache, ascending by lowest CPU. A cache that the system reports for several NUMA nodes (sub-NUMA
-    /// clustering) is one for each of them, as in the kernel, so no cache spans nodes.
+    /// The CPUs of each last-level cache, ascending by lowest CPU. A cache that the system reports
+    /// for several NUMA nodes (sub-NUMA clustering) is one for each of them, as in the kernel, so
+    /// no cache spans nodes.
     #[must_use]
     pub fn llcs(&self) -> &[CpuSet] {
         &self.llcs

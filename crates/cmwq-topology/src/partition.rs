@@ -4,9 +4,10 @@ use crate::cpuset::CpuSet;
 
 /// Cuts `cpus` into groups. `shares(cpu)` is the system's list for `cpu`; the lists ought to agree.
 ///
-/// Where they do not, two CPUs of one group still name each other: in ascending order, each CPU without a group founds one, and of the CPUs
-/// of its list without a group, in ascending order, each one joins that all members list and that lists all members. So the result depends on
-/// the lists alone, and a CPU that no other CPU agrees with is a group.
+/// Where they do not, two CPUs of one group still name each other: in ascending order, each CPU
+/// without a group founds one, and of the CPUs of its list without a group, in ascending order,
+/// each one joins that all members list and that lists all members. So the result depends on the
+/// lists alone, and a CPU that no other CPU agrees with is a group.
 pub(crate) fn partition<'a>(cpus: &CpuSet, shares: impl Fn(usize) -> &'a CpuSet) -> Vec<CpuSet> {
     let mut ungrouped = cpus.clone();
     let mut groups = Vec::new();

@@ -1,4 +1,5 @@
-//! The full symbol table of an ELF file: it names functions that the file does not export, such as the static functions of a C program.
+//! The full symbol table of an ELF file: it names functions that the file does not export, such as
+//! the static functions of a C program.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -43,7 +44,8 @@ fn section(file: &File, header: &[u8]) -> Option<Vec<u8>> {
     read(file, u64_at(header, 0x18)?, u64_at(header, 0x20)?)
 }
 
-/// The name of the function that begins at `address` in the object. `None`: the file is stripped, or cannot be read, or has none there.
+/// The name of the function that begins at `address` in the object. `None`: the file is stripped,
+/// or cannot be read, or has none there.
 pub(crate) fn function_at(object: &Mapped, address: usize) -> Option<String> {
     let file = File::open(&object.path).ok()?;
     let header = read(&file, 0, 64)?;

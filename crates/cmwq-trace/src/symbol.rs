@@ -10,7 +10,8 @@ static FOUND: Mutex<Vec<(usize, Option<String>)>> = Mutex::new(Vec::new());
 /// How many names are kept.
 const MOST_FOUND: usize = 1024;
 
-/// Whether the Rust compiler has made this name: it says less than the closure's type and place, and ends in a hash.
+/// Whether the Rust compiler has made this name: it says less than the closure's type and place,
+/// and ends in a hash.
 fn is_of_rust(name: &str) -> bool {
     let hash =
         |end: &str| end.len() == 17 && end.bytes().all(|b| b == b'E' || b.is_ascii_hexdigit());
@@ -32,8 +33,8 @@ const OF_CPP: [(&str, &str); 5] = [
     ("void cmwq::delayed_work::run<", ">(cmwq_work*)"),
 ];
 
-/// A name of C++ as its source has it, if the program has the library that can tell. An item of `cmwq.hpp` has the name of its
-/// function.
+/// A name of C++ as its source has it, if the program has the library that can tell. An item of
+/// `cmwq.hpp` has the name of its function.
 fn demangled(symbol: String) -> String {
     type Demangle = unsafe extern "C" fn(
         *const libc::c_char,
@@ -53,7 +54,8 @@ fn demangled(symbol: String) -> String {
     let demangle = unsafe { std::mem::transmute::<*mut c_void, Demangle>(found) };
     let (none, nothing) = (std::ptr::null_mut(), std::ptr::null_mut());
     let mut status = 0;
-    // SAFETY: a name that ends with 0; without a buffer it allocates the answer, which is null or ends with 0.
+    // SAFETY: a name that ends with 0; without a buffer it allocates the answer, which is null or
+    // ends with 0.
     let text = unsafe { demangle(mangled.as_ptr(), none, nothing, &mut status) };
     if text.is_null() {
         return symbol;
@@ -71,7 +73,8 @@ fn demangled(symbol: String) -> String {
     of_item.unwrap_or(name)
 }
 
-/// The symbol of a function that its file does not export, from the file itself. A name that the Rust compiler has made is none.
+/// The symbol of a function that its file does not export, from the file itself. A name that the
+/// Rust compiler has made is none.
 fn local_symbol(address: usize, base: usize) -> Option<String> {
     // In the child of a fork, a thread of the parent may hold the lock for ever.
     let found = FOUND.try_lock().ok();
@@ -127,7 +130,8 @@ pub fn symbol_at(address: usize) -> String {
     // SAFETY: dladdr only compares the address with the ranges of the loaded files and fills in `info`.
     let found = unsafe { libc::dladdr(at, &mut info) } != 0;
     let text = |text: *const libc::c_char| {
-        // SAFETY: dladdr's strings end with 0 and live as long as the file is loaded, which it is: its code was queued.
+        // SAFETY: dladdr's strings end with 0 and live as long as the file is loaded, which it is:
+        // its code was queued.
         (found && !text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy())
     };
     if let Some(symbol) = text(info.dli_sname).filter(|_| info.dli_saddr.addr() == address) {

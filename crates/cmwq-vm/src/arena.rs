@@ -1,5 +1,6 @@
-//! Memory of what runs on a machine: the same run gets the same addresses, but for the page where they begin. Which data share a
-//! cache line would otherwise depend on what the process has allocated before.
+//! Memory of what runs on a machine: the same run gets the same addresses, but for the page where
+//! they begin. Which data share a cache line would otherwise depend on what the process has
+//! allocated before.
 //!
 //! A program that wants that makes [`Arena`] its global allocator. Outside a machine it is the system's.
 
@@ -9,7 +10,8 @@ use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-/// All arenas of a process together. Pages that are not touched take no memory; what does not fit any more comes from the system.
+/// All arenas of a process together. Pages that are not touched take no memory; what does not fit
+/// any more comes from the system.
 const REGION: Layout = match Layout::from_size_align(4 << 30, PAGE) {
     Ok(layout) => layout,
     Err(_) => panic!("it is a layout"),
@@ -120,8 +122,9 @@ fn take(class: usize) -> *mut u8 {
     chunk
 }
 
-// SAFETY: blocks of a class are as large and as aligned (up to a page, and larger alignments go to the system) as their layouts ask for, and
-// none is given twice: a chunk belongs to one thread, and a block to its user until it is freed.
+// SAFETY: blocks of a class are as large and as aligned (up to a page, and larger alignments go to
+// the system) as their layouts ask for, and none is given twice: a chunk belongs to one thread, and
+// a block to its user until it is freed.
 unsafe impl GlobalAlloc for Arena {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let class = class(layout);

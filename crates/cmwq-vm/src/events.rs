@@ -26,7 +26,8 @@ pub(crate) fn time(key: Key) -> u64 {
 
 /// The CPUs' keys in a tournament tree (the smallest is at the root), and the timers in a heap.
 pub(crate) struct Events<T> {
-    /// Leaves from `leaves` on; each inner node holds the smaller key of its two children. Node 1 is the root.
+    /// Leaves from `leaves` on; each inner node holds the smaller key of its two children. Node 1
+    /// is the root.
     tree: Vec<Key>,
     leaves: usize,
     timers: BinaryHeap<Reverse<(Key, u64, usize)>>,

@@ -1,5 +1,6 @@
-//! What a machine does to its threads that no protocol may rely on not happening: it stops them anywhere, wakes them late or for nothing, refuses
-//! new ones, takes CPUs away, and reads clocks that stand still.
+//! What a machine does to its threads that no protocol may rely on not happening: it stops them
+//! anywhere, wakes them late or for nothing, refuses new ones, takes CPUs away, and reads clocks
+//! that stand still.
 #![forbid(unsafe_code)]
 
 use crate::set::Cpus;
@@ -7,7 +8,8 @@ use crate::thread::{State, Tid};
 use crate::vm::{Timer, Vm, suspend, with};
 use std::panic::Location;
 
-/// How often each fault happens, in parts per million of its occasions, and for how long at most. All are 0 at first.
+/// How often each fault happens, in parts per million of its occasions, and for how long at most.
+/// All are 0 at first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Of visible operations: the CPU does nothing for a while before, as under another system.
@@ -20,8 +22,9 @@ pub struct Faults {
     pub lag_ppm: u32,
     /// See `lag_ppm`.
     pub lag_ns: u64,
-    /// Of steps, from one place in the sources where a thread accesses memory to the next: those at which threads are held back, every other time, by up
-    /// to `step_ns`. A step that is seldom done is as likely to be one of them as one that is done all the time.
+    /// Of steps, from one place in the sources where a thread accesses memory to the next: those at
+    /// which threads are held back, every other time, by up to `step_ns`. A step that is seldom
+    /// done is as likely to be one of them as one that is done all the time.
     pub step_ppm: u32,
     /// See `step_ppm`. Short times are as likely as long ones.
     pub step_ns: u64,
@@ -64,8 +67,8 @@ pub fn set_faults(faults: Faults) {
     });
 }
 
-/// Each visible operation of the calling thread takes up to `lag_ns` of the machine's [`Faults`] longer from now on, as if it had the least share of its
-/// CPU; or none does.
+/// Each visible operation of the calling thread takes up to `lag_ns` of the machine's [`Faults`]
+/// longer from now on, as if it had the least share of its CPU; or none does.
 pub fn lag(lags: bool) {
     with(|vm| {
         vm.lag_ns = if lags { vm.faults.lag_ns } else { 0 };
@@ -131,7 +134,8 @@ pub(crate) fn disturb() {
     }
 }
 
-/// The CPUs that are there from now on. Threads on others go on elsewhere; one that may run on none of them may run on all.
+/// The CPUs that are there from now on. Threads on others go on elsewhere; one that may run on none
+/// of them may run on all.
 ///
 /// # Panics
 /// Without any CPU of the machine.
@@ -169,7 +173,8 @@ pub struct Quota {
     pub period_us: u64,
 }
 
-/// The quota that the process is told from now on. The machine does not enforce it: that threads stop is a fault of its own.
+/// The quota that the process is told from now on. The machine does not enforce it: that threads
+/// stop is a fault of its own.
 pub fn set_quota(quota: Option<Quota>) {
     with(|vm| vm.quota = quota);
 }
@@ -194,7 +199,8 @@ impl Vm {
         self.undisturbed == u64::MAX || self.lag_ns > 0
     }
 
-    /// The running thread is about to access memory at a place in the sources: it is held back if the step from its last place is one of those.
+    /// The running thread is about to access memory at a place in the sources: it is held back if
+    /// the step from its last place is one of those.
     #[cold]
     pub(crate) fn step_to(&mut self, place: &Location<'_>) {
         let here = u64::from(place.line()) << 16 ^ u64::from(place.column()) << 8;
@@ -216,7 +222,8 @@ impl Vm {
         if lags { faults.lag_ns } else { 0 }
     }
 
-    /// Draws ahead how many visible operations go undisturbed: one draw for each of them would take longer than the operation.
+    /// Draws ahead how many visible operations go undisturbed: one draw for each of them would take
+    /// longer than the operation.
     pub(crate) fn draw_undisturbed(&mut self) {
         let ppm = self.faults.disturbances_ppm();
         self.undisturbed = match ppm {

@@ -1,4 +1,5 @@
-//! A virtual process that forks. The host process forks with it: the child has a copy of all memory, and of all threads only the one that forked.
+//! A virtual process that forks. The host process forks with it: the child has a copy of all
+//! memory, and of all threads only the one that forked.
 
 use crate::events::NEVER;
 use crate::os::visible;
@@ -35,8 +36,9 @@ pub fn at_fork(handlers: ForkHandlers) {
     let _ = HANDLERS.set(handlers);
 }
 
-/// The process forks. In the child the other threads no longer exist: what they have locked stays locked, and what lies on their stacks stays as it
-/// is. The run of the parent goes on as if it had no child.
+/// The process forks. In the child the other threads no longer exist: what they have locked stays
+/// locked, and what lies on their stacks stays as it is. The run of the parent goes on as if it had
+/// no child.
 ///
 /// The host process must have one thread, or the child must not use what another one may have locked.
 ///
@@ -53,7 +55,8 @@ pub fn fork() -> std::io::Result<Forked> {
         let cost = vm.computing(cpu, vm.costs.clone_ns);
         vm.cpus[cpu].clock += cost;
     });
-    // SAFETY: the machine is memory of this one thread, which the child has too. By this function's contract the child uses no lock of another thread.
+    // SAFETY: the machine is memory of this one thread, which the child has too. By this function's
+    // contract the child uses no lock of another thread.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
         with(Vm::keep_current_thread);

@@ -43,7 +43,8 @@ pub unsafe fn hold(address: usize, bytes: usize) -> Held {
 }
 
 impl Held {
-    /// What its thread does until the release counts for [`Totals::longest_hold`](crate::os::Totals::longest_hold).
+    /// What its thread does until the release counts for
+    /// [`Totals::longest_hold`](crate::os::Totals::longest_hold).
     pub fn count(&mut self) {
         self.since = Some(steps_of_caller());
     }

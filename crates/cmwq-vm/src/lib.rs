@@ -1,9 +1,11 @@
 //! A virtual machine of up to 256 CPUs, in virtual time.
 //!
-//! One OS thread simulates all CPUs by discrete events. The CPU with the smallest clock runs, until its thread's next *visible*
-//! operation: an access of a cache line, a lock, a futex, a yield, a sleep. Virtual threads are stackful coroutines, so real code runs
-//! on them. The cost of an operation follows from the [machine's description](machine) and from contention for its line, lock or CPU. Ties
-//! and variations come from the seed: the same seed gives the same run, operation by operation ([`Outcome::log_hash`]).
+//! One OS thread simulates all CPUs by discrete events. The CPU with the smallest clock runs, until
+//! its thread's next *visible* operation: an access of a cache line, a lock, a futex, a yield, a
+//! sleep. Virtual threads are stackful coroutines, so real code runs on them. The cost of an
+//! operation follows from the [machine's description](machine) and from contention for its line,
+//! lock or CPU. Ties and variations come from the seed: the same seed gives the same run, operation
+//! by operation ([`Outcome::log_hash`]).
 //!
 //! ```
 //! use cmwq_vm::machine::preset;

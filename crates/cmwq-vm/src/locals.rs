@@ -11,8 +11,8 @@ thread_local! {
     static OUTSIDE: RefCell<HashMap<usize, &'static dyn Any>> = RefCell::default();
 }
 
-/// A value of the calling thread's own under this key, made at first use; `None`: the thread is at its end. Outside a machine values are
-/// never dropped.
+/// A value of the calling thread's own under this key, made at first use; `None`: the thread is at
+/// its end. Outside a machine values are never dropped.
 ///
 /// # Panics
 /// When the key is used with two types.

@@ -1,18 +1,23 @@
 //! Cache lines: where each one is, and how long an access takes.
 //!
-//! A line is a server with one queue, in the order of arrival. An access that needs the line from another CPU transfers it, by the distance of
-//! the CPU that has it, and waits while earlier transfers go on; it takes effect when the line is there. The next CPU's request may be
-//! under way for half of its transfer: then the CPU has the line for so long, and a compare-exchange that has failed can be repeated. An access of a line that the CPU has
-//! costs no more than its instruction.
+//! A line is a server with one queue, in the order of arrival. An access that needs the line from
+//! another CPU transfers it, by the distance of the CPU that has it, and waits while earlier
+//! transfers go on; it takes effect when the line is there. The next CPU's request may be under way
+//! for half of its transfer: then the CPU has the line for so long, and a compare-exchange that has
+//! failed can be repeated. An access of a line that the CPU has costs no more than its instruction.
 //!
-//! A CPU does not wait for the transfers of its stores, nor for prefetches: stores go through a buffer, which takes effect in order and which a
-//! read-modify-write drains first. An access of a line that is on its way waits for the line. Where the machine has a [window](crate::window), a line is
-//! sent for when the instruction begins, if its owner has not used it since, and instructions pass while accesses before them wait.
+//! A CPU does not wait for the transfers of its stores, nor for prefetches: stores go through a
+//! buffer, which takes effect in order and which a read-modify-write drains first. An access of a
+//! line that is on its way waits for the line. Where the machine has a [window](crate::window), a
+//! line is sent for when the instruction begins, if its owner has not used it since, and
+//! instructions pass while accesses before them wait.
 //!
-//! A CPU also sends for lines by itself, as processors with a stride prefetcher do: what one instruction accesses at a constant distance from its access before. It does
-//! so after three accesses in a row, so many steps ahead.
+//! A CPU also sends for lines by itself, as processors with a stride prefetcher do: what one
+//! instruction accesses at a constant distance from its access before. It does so after three
+//! accesses in a row, so many steps ahead.
 //!
-//! A CPU's own cache holds so many lines; one that it used before it fetched as many others has gone to the last-level cache.
+//! A CPU's own cache holds so many lines; one that it used before it fetched as many others has
+//! gone to the last-level cache.
 #![forbid(unsafe_code)]
 
 use crate::machine::{Costs, Distances, MAX_CPUS, SAME_CPU};
@@ -49,7 +54,8 @@ struct State {
     comes_at: u64,
     /// How many lines the owner had fetched when it used this one last.
     used: u64,
-    /// When it was accessed last, if the machine has a window: a request that was sent before comes after that.
+    /// When it was accessed last, if the machine has a window: a request that was sent before comes
+    /// after that.
     accessed_at: u64,
 }
 
@@ -142,7 +148,8 @@ impl Lines {
         Line(u32::try_from(self.lines.len() - 1).expect("fewer than 2^32 lines"))
     }
 
-    /// `cpu` computes for `ns` from now on; returns when it has. What is hidden behind the accesses before takes no time.
+    /// `cpu` computes for `ns` from now on; returns when it has. What is hidden behind the accesses
+    /// before takes no time.
     #[inline]
     pub(crate) fn compute(&mut self, cpu: usize, ns: u64, now: u64, costs: &Costs) -> u64 {
         match costs.window_ns {
@@ -160,7 +167,8 @@ impl Lines {
         }
     }
 
-    /// An access by `cpu` that arrives now; returns when the CPU goes on. `update_ns`: what a read-modify-write takes.
+    /// An access by `cpu` that arrives now; returns when the CPU goes on. `update_ns`: what a
+    /// read-modify-write takes.
     #[inline]
     #[expect(clippy::too_many_arguments, reason = "the machine lends what it has")]
     pub(crate) fn access(
@@ -483,7 +491,8 @@ impl State {
         }
     }
 
-    /// The distance class of the farthest CPU that has a copy: an invalidation is done when that one has answered.
+    /// The distance class of the farthest CPU that has a copy: an invalidation is done when that
+    /// one has answered.
     fn farthest(&self, cpu: usize, distances: &Distances) -> usize {
         let mut farthest = 0;
         for (at, &sharers) in self.sharers.iter().enumerate() {

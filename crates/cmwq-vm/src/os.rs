@@ -1,7 +1,8 @@
 //! What a virtual thread can do: compute, touch memory, sleep, wake others.
 //!
-//! Every *visible* operation, one that other threads can notice, happens at its point in virtual time: the thread first lets all CPUs with smaller
-//! clocks go on. Between two visible operations it runs on undisturbed.
+//! Every *visible* operation, one that other threads can notice, happens at its point in virtual
+//! time: the thread first lets all CPUs with smaller clocks go on. Between two visible operations
+//! it runs on undisturbed.
 #![forbid(unsafe_code)]
 
 pub use crate::locals::local;
@@ -89,13 +90,14 @@ pub fn pause() {
     }
 }
 
-/// From now on a pause is no operation of its own, but part of the one that follows: half as many operations in loops that wait. And the run's
-/// outcome does not say where it has waited for lines.
+/// From now on a pause is no operation of its own, but part of the one that follows: half as many
+/// operations in loops that wait. And the run's outcome does not say where it has waited for lines.
 pub fn merge_pauses() {
     with(|vm| vm.merges_pauses = true);
 }
 
-/// From now on a thread that spins does so many polls at most before it yields. Between two of them either another thread goes on, or nothing changes.
+/// From now on a thread that spins does so many polls at most before it yields. Between two of them
+/// either another thread goes on, or nothing changes.
 pub fn limit_polls(most: u32) {
     with(|vm| vm.most_polls = most);
 }
@@ -361,7 +363,8 @@ pub fn random(bound: u64) -> u64 {
     with(|vm| vm.random.below(bound))
 }
 
-/// Calls `probe` every so many ns of virtual time, outside any thread: it may observe the machine and do nothing else. A panic of it ends the run.
+/// Calls `probe` every so many ns of virtual time, outside any thread: it may observe the machine
+/// and do nothing else. A panic of it ends the run.
 pub fn set_probe(every_ns: u64, probe: impl FnMut() + 'static) {
     with(|vm| {
         let now = vm.now();
@@ -380,7 +383,8 @@ pub fn idle_for(cpu: usize, now: u64) -> u64 {
     })
 }
 
-/// Whether a thread whose name begins with one of these is able to run, and waits for a CPU that another one uses.
+/// Whether a thread whose name begins with one of these is able to run, and waits for a CPU that
+/// another one uses.
 #[must_use]
 pub fn waits_for_cpu(prefixes: &[&str]) -> bool {
     with(|vm| {

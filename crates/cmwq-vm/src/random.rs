@@ -22,7 +22,8 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`, which is not 0. The bias of the multiplication is below 2^-32 for bounds below 2^32.
+    /// A number below `bound`, which is not 0. The bias of the multiplication is below 2^-32 for
+    /// bounds below 2^32.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64

@@ -21,7 +21,8 @@ impl Vm {
         self.pick(cpu, now);
     }
 
-    /// What the running thread has used since the last accounting, until the caller's time: its own next operation may be far ahead.
+    /// What the running thread has used since the last accounting, until the caller's time: its own
+    /// next operation may be far ahead.
     pub(crate) fn ran_ns(&self, cpu: usize) -> u64 {
         let core = &self.cpus[cpu];
         let until = core.clock.min(self.now());
@@ -94,7 +95,8 @@ impl Vm {
         self.schedule(cpu);
     }
 
-    /// A CPU that is about to idle takes a thread that waits for another one: the first that it finds whose working set is no longer in a cache.
+    /// A CPU that is about to idle takes a thread that waits for another one: the first that it
+    /// finds whose working set is no longer in a cache.
     fn pull(&mut self, cpu: usize, now: u64) {
         if !self.all.contains(cpu) {
             return;
@@ -224,7 +226,8 @@ impl Vm {
         self.pick(cpu, at);
     }
 
-    /// A sleeper wakes up at `at`. `waker` is where the wake-up comes from. Returns the waker's share of the cost.
+    /// A sleeper wakes up at `at`. `waker` is where the wake-up comes from. Returns the waker's
+    /// share of the cost.
     pub(crate) fn make_runnable(&mut self, tid: Tid, waker: usize, at: u64) -> u64 {
         self.wakeups += 1;
         if self.delays_wakeup(tid, waker, at) {
@@ -234,8 +237,8 @@ impl Vm {
         self.enqueue(tid, cpu, at)
     }
 
-    /// A thread waits for this CPU from now on, at most a slice ahead of those that are there, and a slice behind: neither what it has run elsewhere
-    /// counts nor how long it has slept.
+    /// A thread waits for this CPU from now on, at most a slice ahead of those that are there, and
+    /// a slice behind: neither what it has run elsewhere counts nor how long it has slept.
     fn queue_on(&mut self, tid: Tid, cpu: usize, at: u64) {
         let core = &mut self.cpus[cpu];
         core.queue.push(tid);
@@ -288,8 +291,9 @@ impl Vm {
         share
     }
 
-    /// Where a thread that wakes up goes. With [`Placement::Waker`]: to the waker's CPU. Else where it was, if that is idle; else to an idle CPU under the
-    /// same last-level cache, a whole core if there is one; else where it was.
+    /// Where a thread that wakes up goes. With [`Placement::Waker`]: to the waker's CPU. Else where
+    /// it was, if that is idle; else to an idle CPU under the same last-level cache, a whole core
+    /// if there is one; else where it was.
     pub(crate) fn place(&mut self, tid: Tid, waker: usize) -> usize {
         let thread = &self.threads[tid.index()];
         let (allowed, before) = (thread.allowed.and(&self.all), thread.cpu);
@@ -317,8 +321,9 @@ impl Vm {
             .unwrap_or(target)
     }
 
-    /// Puts a new thread on its first CPU, if the system looks for idle CPUs. It takes the cache that has the most idle CPUs, or among equals the
-    /// one where the fewest threads are at home, and below that cache the CPU for which the same is true.
+    /// Puts a new thread on its first CPU, if the system looks for idle CPUs. It takes the cache
+    /// that has the most idle CPUs, or among equals the one where the fewest threads are at home,
+    /// and below that cache the CPU for which the same is true.
     pub(crate) fn spread(&mut self, tid: Tid) {
         if self.placement == Placement::Waker {
             return;

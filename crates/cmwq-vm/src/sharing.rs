@@ -1,9 +1,11 @@
 //! Which steps another thread can notice.
 //!
-//! A run that learns this keeps, for each word of memory, who accessed it, whether it was written, and which locks were held at each
-//! access. An access is *unnoticed* if no other thread accesses the word, if nobody writes it, or if one lock is held at each
-//! access by more than one thread: then the order of the lock's holders is the order of the accesses. What is learned is kept by place
-//! in the sources, since addresses differ between runs: a place is unnoticed if all accesses from there were.
+//! A run that learns this keeps, for each word of memory, who accessed it, whether it was written,
+//! and which locks were held at each access. An access is *unnoticed* if no other thread accesses
+//! the word, if nobody writes it, or if one lock is held at each access by more than one thread:
+//! then the order of the lock's holders is the order of the accesses. What is learned is kept by
+//! place in the sources, since addresses differ between runs: a place is unnoticed if all accesses
+//! from there were.
 #![forbid(unsafe_code)]
 
 use crate::memory::Access;

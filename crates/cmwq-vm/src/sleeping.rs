@@ -1,5 +1,5 @@
-//! How a thread sleeps until another wakes it: on an address, as the kernel's futexes do, or on its own name. The address is remembered by
-//! the machine and not read.
+//! How a thread sleeps until another wakes it: on an address, as the kernel's futexes do, or on its
+//! own name. The address is remembered by the machine and not read.
 #![forbid(unsafe_code)]
 
 use crate::os::visible;
@@ -60,7 +60,8 @@ pub fn wake(tid: Tid, hint: Option<usize>) {
     });
 }
 
-/// Sleeps on the futex at this address if `is_unchanged` says so at the point of time of the call. `true`: the time ran out.
+/// Sleeps on the futex at this address if `is_unchanged` says so at the point of time of the call.
+/// `true`: the time ran out.
 pub fn futex_wait(
     address: usize,
     is_unchanged: impl FnOnce() -> bool,

@@ -1,4 +1,5 @@
-//! A spinlock as an operating system has it: waiters queue, each spins on a line of its own, interrupts are masked.
+//! A spinlock as an operating system has it: waiters queue, each spins on a line of its own,
+//! interrupts are masked.
 #![forbid(unsafe_code)]
 
 use crate::memory::{Access, Line};
@@ -47,7 +48,8 @@ impl SpinLock {
         })
     }
 
-    /// Takes it, spinning while another thread has it. The CPU is not interrupted until the lock is free again.
+    /// Takes it, spinning while another thread has it. The CPU is not interrupted until the lock is
+    /// free again.
     pub fn lock(self) {
         with(|vm| vm.cpus[vm.cpu].masked += 1);
         visible(2);

@@ -1,4 +1,5 @@
-//! Stacks of virtual threads, at the same addresses in each process if those are free: what depends on addresses is the same then.
+//! Stacks of virtual threads, at the same addresses in each process if those are free: what depends
+//! on addresses is the same then.
 
 use corosensei::stack::{Stack, StackPointer};
 use std::cell::RefCell;
@@ -12,7 +13,8 @@ const GUARD: usize = 4096;
 const HINT: usize = 0x2b00_0000_0000;
 
 thread_local! {
-    /// Stacks that no machine of this OS thread has, by number: making one takes the system as long as hundreds of operations.
+    /// Stacks that no machine of this OS thread has, by number: making one takes the system as long
+    /// as hundreds of operations.
     static KEPT: RefCell<Vec<Option<Mapped>>> = const { RefCell::new(Vec::new()) };
 }
 /// How many are kept at most.
@@ -61,7 +63,8 @@ impl HostStack {
 impl Mapped {
     fn new(number: usize) -> std::io::Result<Mapped> {
         let hint = HINT + number % (1 << 20) * (SIZE + GUARD);
-        // SAFETY: new pages, at an address that is no more than a hint; the guard page is of no use to anything.
+        // SAFETY: new pages, at an address that is no more than a hint; the guard page is of no use
+        // to anything.
         unsafe {
             let memory = libc::mmap(
                 hint as *mut libc::c_void,
@@ -107,7 +110,8 @@ impl Drop for HostStack {
     }
 }
 
-// SAFETY: from the limit to the base there is readable and writable memory while this exists, aligned to pages, with a guard page below.
+// SAFETY: from the limit to the base there is readable and writable memory while this exists,
+// aligned to pages, with a guard page below.
 unsafe impl Stack for HostStack {
     fn base(&self) -> StackPointer {
         self.memory().saturating_add(SIZE + GUARD)

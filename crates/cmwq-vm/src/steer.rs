@@ -1,12 +1,17 @@
-//! Schedules with a guarantee: one thread at a time does one visible operation, and a plan says which thread is next.
+//! Schedules with a guarantee: one thread at a time does one visible operation, and a plan says
+//! which thread is next.
 //!
-//! Without a plan the CPU with the smallest clock goes on, and what may happen follows from costs. With a plan costs decide nothing:
-//! each thread that is able to run may be next, wherever its CPU's clock stands, as if all other CPUs were stopped meanwhile. Time still passes, by the
-//! costs of what is done, one operation after the other; timers fire when their time has come, or when no thread is able to run.
+//! Without a plan the CPU with the smallest clock goes on, and what may happen follows from costs.
+//! With a plan costs decide nothing: each thread that is able to run may be next, wherever its
+//! CPU's clock stands, as if all other CPUs were stopped meanwhile. Time still passes, by the costs
+//! of what is done, one operation after the other; timers fire when their time has come, or when no
+//! thread is able to run.
 //!
-//! A *step* is one visible operation, unless it is at a place that the plan was told to [pass over](pass_over), since no other thread can notice it. The polls of a thread that spins are one step as long as no other thread runs in between: nothing
-//! can have changed. A thread that spins for longer than any bounded spin of the engine waits for another one, and goes behind all others: the plan by priorities would
-//! never end otherwise.
+//! A *step* is one visible operation, unless it is at a place that the plan was told to [pass
+//! over](pass_over), since no other thread can notice it. The polls of a thread that spins are one
+//! step as long as no other thread runs in between: nothing can have changed. A thread that spins
+//! for longer than any bounded spin of the engine waits for another one, and goes behind all
+//! others: the plan by priorities would never end otherwise.
 #![forbid(unsafe_code)]
 
 use crate::memory::Access;
@@ -18,8 +23,9 @@ use crate::vm::{Timer, Vm, with};
 /// How the next thread is chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// Probabilistic concurrency testing (PCT, Burckhardt and others, 2010): the thread of the highest random priority is next; at `depth - 1` random
-    /// steps of the first `length` the thread that is next falls behind all others. A run finds a given bug of this depth with a
+    /// Probabilistic concurrency testing (PCT, Burckhardt and others, 2010): the thread of the
+    /// highest random priority is next; at `depth - 1` random steps of the first `length` the
+    /// thread that is next falls behind all others. A run finds a given bug of this depth with a
     /// probability of at least 1 / (threads * length^(depth - 1)).
     Priorities {
         /// How many orders of two steps the bug needs.
@@ -27,8 +33,9 @@ pub enum Plan {
         /// Steps of a run.
         length: u64,
     },
-    /// A uniform random walk (URW, Zhao and others, 2025): a thread is next with a probability that is proportional to the steps that
-    /// it has still to do, so that each interleaving is about as likely as any other.
+    /// A uniform random walk (URW, Zhao and others, 2025): a thread is next with a probability that
+    /// is proportional to the steps that it has still to do, so that each interleaving is about as
+    /// likely as any other.
     Walk {
         /// Steps of each thread, in the order of creation, as far as they are known.
         lengths: Vec<u64>,
@@ -40,7 +47,8 @@ pub enum Plan {
 pub struct Steered {
     /// Steps of each thread, in the order of creation.
     pub lengths: Vec<u64>,
-    /// After [`learn_sharing`]: places in the sources, by address, and whether another thread can notice what is done there.
+    /// After [`learn_sharing`]: places in the sources, by address, and whether another thread can
+    /// notice what is done there.
     pub places: Vec<(usize, bool)>,
 }
 
@@ -58,11 +66,13 @@ impl Steered {
     }
 }
 
-/// A thread that has paused so often, without a time in which it did not, waits for another one. Twice what a worker of the engine does before it sleeps.
+/// A thread that has paused so often, without a time in which it did not, waits for another one.
+/// Twice what a worker of the engine does before it sleeps.
 const PATIENCE: u32 = 2_048;
 /// A yield counts as so many pauses.
 pub(crate) const YIELD: u32 = 512;
-/// After so many operations without a pause a thread no longer spins. A loop that waits may take locks between two pauses.
+/// After so many operations without a pause a thread no longer spins. A loop that waits may take
+/// locks between two pauses.
 const QUIET: u32 = 256;
 
 /// What the plan knows of one thread.
@@ -120,7 +130,8 @@ pub fn steer(plan: Plan, seed: u64, most: u64) {
     });
 }
 
-/// From now on what is done at these places in the sources, given by their addresses in ascending order, is no step.
+/// From now on what is done at these places in the sources, given by their addresses in ascending
+/// order, is no step.
 ///
 /// # Panics
 /// If there is no plan.
@@ -206,8 +217,9 @@ pub fn steered() -> Option<Steered> {
     with(|vm| vm.steer.as_ref().map(|steer| steer.steered()))
 }
 
-/// Calls `watch` whenever no thread is able to run and a timer ends that, with the ns since one was. It is called outside any thread, may observe the
-/// machine, and does nothing else. A panic of it ends the run.
+/// Calls `watch` whenever no thread is able to run and a timer ends that, with the ns since one
+/// was. It is called outside any thread, may observe the machine, and does nothing else. A panic of
+/// it ends the run.
 pub fn watch_standstills(watch: impl FnMut(u64) + 'static) {
     with(|vm| vm.standstills = Some(Box::new(watch)));
 }
@@ -436,7 +448,8 @@ impl Vm {
         false
     }
 
-    /// The thread whose turn it is runs on its CPU now, which is returned. `None`: no thread is able to run, or a timer is due.
+    /// The thread whose turn it is runs on its CPU now, which is returned. `None`: no thread is
+    /// able to run, or a timer is due.
     pub(crate) fn next_turn(&mut self) -> Option<usize> {
         let now = self.now();
         let steer = self.steer.as_mut()?;

@@ -123,8 +123,9 @@ impl Fiber {
             // What it would begin with expects a machine when it is dropped.
             std::mem::forget(self);
         } else if !self.coroutine.done() {
-            // SAFETY: nothing refers to what is on the stack any more, but memory that is leaked with it: the machine does
-            // not go on, and its threads only borrow from what outlives the machine or is theirs.
+            // SAFETY: nothing refers to what is on the stack any more, but memory that is leaked
+            // with it: the machine does not go on, and its threads only borrow from what outlives
+            // the machine or is theirs.
             unsafe { self.coroutine.force_reset() };
         }
     }

@@ -20,9 +20,11 @@ pub struct Totals {
     pub busy_ns: u64,
     /// Threads created.
     pub threads: usize,
-    /// The most visible operations that a thread has done while it held a lock of which they [count](crate::Held::count).
+    /// The most visible operations that a thread has done while it held a lock of which they
+    /// [count](crate::Held::count).
     pub longest_hold: u64,
-    /// Bytes of the machine's memory that are in use, if the program's allocator is the [`Arena`](crate::Arena).
+    /// Bytes of the machine's memory that are in use, if the program's allocator is the
+    /// [`Arena`](crate::Arena).
     pub memory: usize,
 }
 

@@ -174,15 +174,15 @@ impl std::fmt::Display for Stuck {
     }
 }
 
-/// Runs `main` as the first thread of the machine, until it returns. Threads that still exist then are gone, as at the end of a
-/// process.
+/// Runs `main` as the first thread of the machine, until it returns. Threads that still exist then
+/// are gone, as at the end of a process.
 ///
 /// # Errors
 /// When `main` does not end: everything sleeps, or the virtual time reaches `limit_ns`.
 ///
 /// # Panics
-/// When a virtual thread panics; when plain memory was accessed in a race, whether the panic that tells this was caught or not; and inside a
-/// virtual thread.
+/// When a virtual thread panics; when plain memory was accessed in a race, whether the panic that
+/// tells this was caught or not; and inside a virtual thread.
 pub fn run(
     machine: &Machine,
     seed: u64,
@@ -246,8 +246,8 @@ fn go_on(cpu: usize) -> Option<Tid> {
         let fiber: *mut Fiber = fiber.expect("a thread that runs has a stack");
         fiber
     });
-    // SAFETY: the fiber is in a box that stays where it is until the thread has ended, which is seen below; no reference to the machine or
-    // the thread exists meanwhile.
+    // SAFETY: the fiber is in a box that stays where it is until the thread has ended, which is
+    // seen below; no reference to the machine or the thread exists meanwhile.
     if !unsafe { (*fiber).resume() } {
         return None;
     }
@@ -300,8 +300,8 @@ pub fn is_inside() -> bool {
 pub(crate) fn with<R>(f: impl FnOnce(&mut Vm) -> R) -> R {
     let vm = CURRENT.get();
     assert!(!vm.is_null(), "not on a virtual machine");
-    // SAFETY: it is set while `run` runs, which holds the box. All virtual threads share the OS thread, and no `f` suspends or calls
-    // `with`: there is one reference at a time.
+    // SAFETY: it is set while `run` runs, which holds the box. All virtual threads share the OS
+    // thread, and no `f` suspends or calls `with`: there is one reference at a time.
     f(unsafe { &mut *vm })
 }
 
@@ -516,7 +516,8 @@ impl Vm {
         }
     }
 
-    /// Threads that spin need no other timer: without this one they would go on for ever. It draws no random number, so it changes no run that ends.
+    /// Threads that spin need no other timer: without this one they would go on for ever. It draws
+    /// no random number, so it changes no run that ends.
     fn arm_limit(&mut self) {
         if self.limit_ns < LAST_NS {
             self.events

@@ -1,8 +1,9 @@
 //! What a CPU has begun while earlier accesses wait.
 //!
-//! A processor begins instructions in order and ends them in order; between the two are as many as its reorder buffer holds. So instructions
-//! that follow a read-modify-write take no time of their own while it waits, and what they access is sent for at once. A
-//! load of another CPU's line ends this: what follows depends on it.
+//! A processor begins instructions in order and ends them in order; between the two are as many as
+//! its reorder buffer holds. So instructions that follow a read-modify-write take no time of their
+//! own while it waits, and what they access is sent for at once. A load of another CPU's line ends
+//! this: what follows depends on it.
 #![forbid(unsafe_code)]
 
 use crate::memory::Access;
@@ -17,9 +18,11 @@ pub(crate) struct Window {
     begun: u64,
     /// When the last one of them began.
     front: u64,
-    /// When the last one ended, as the CPU's clock has it. If that says something else, the CPU did something else meanwhile.
+    /// When the last one ended, as the CPU's clock has it. If that says something else, the CPU did
+    /// something else meanwhile.
     end: u64,
-    /// The accesses that others waited for: after how many instructions, and when each ended. The oldest is at `first`.
+    /// The accesses that others waited for: after how many instructions, and when each ended. The
+    /// oldest is at `first`.
     waiting: [(u64, u64); WAITING],
     first: usize,
     count: usize,

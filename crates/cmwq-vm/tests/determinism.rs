@@ -1,4 +1,5 @@
-//! The same seed gives the same run on every machine, and another seed another one. All kinds of operations take part.
+//! The same seed gives the same run on every machine, and another seed another one. All kinds of
+//! operations take part.
 
 use cmwq_vm::machine::{Machine, PRESETS};
 use cmwq_vm::{Access, Cpus, Outcome, SpinLock, os};

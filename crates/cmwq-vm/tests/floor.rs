@@ -1,4 +1,5 @@
-//! What the processor of the preset of this project's machine does with additions on two CPUs, against small programs that were measured there.
+//! What the processor of the preset of this project's machine does with additions on two CPUs,
+//! against small programs that were measured there.
 
 use cmwq_vm::machine::{Machine, preset};
 use cmwq_vm::{Access, Cpus, os};
@@ -17,7 +18,8 @@ fn bare() -> Machine {
     machine
 }
 
-/// Nanoseconds of one of many calls of `body` with its number, on both CPUs at once. It gets its CPU and the address of so many lines.
+/// Nanoseconds of one of many calls of `body` with its number, on both CPUs at once. It gets its
+/// CPU and the address of so many lines.
 fn both(lines: usize, body: impl Fn(usize, usize, usize) + Copy + 'static) -> f64 {
     let result = Rc::new(Cell::new(0.0));
     let place = result.clone();

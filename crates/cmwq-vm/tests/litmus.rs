@@ -446,7 +446,8 @@ fn a_loop_that_waits_ends() {
     }
 }
 
-/// Plain memory that two threads use without order is a race, whatever the schedule, also if the code that is tested catches the panic.
+/// Plain memory that two threads use without order is a race, whatever the schedule, also if the
+/// code that is tested catches the panic.
 #[test]
 fn races_of_plain_memory_are_found() {
     let race = |order: Ordering, caught: bool| {

@@ -1,4 +1,5 @@
-//! What the machine promises: costs by distance, queues at lines and locks, time slices, and that nothing is lost.
+//! What the machine promises: costs by distance, queues at lines and locks, time slices, and that
+//! nothing is lost.
 
 use cmwq_vm::machine::{Machine, preset};
 use cmwq_vm::{Access, Cpus, Forked, SpinLock, Stuck, os};
@@ -116,7 +117,8 @@ fn a_spinlock_excludes_and_goes_to_the_one_that_waits_longest() {
         os::sleep(Duration::from_millis(5));
         let order = order.take();
         assert_eq!(order.len(), 19);
-        // CPUs 1 to 19 are cores of their own there, of which some share one with the main thread's: all come in order.
+        // CPUs 1 to 19 are cores of their own there, of which some share one with the main
+        // thread's: all come in order.
         assert!(order.is_sorted(), "{order:?}");
         assert_eq!(lock.totals().taken, 19);
     });

@@ -1,4 +1,5 @@
-//! What the scheduler promises to threads that sleep and compute: a turn in time, and no CPU that idles for long beside a thread that waits.
+//! What the scheduler promises to threads that sleep and compute: a turn in time, and no CPU that
+//! idles for long beside a thread that waits.
 
 use cmwq_vm::machine::{Machine, Placement, preset};
 use cmwq_vm::{Cpus, os};
@@ -201,8 +202,8 @@ fn a_thread_wakes_up_on_an_idle_cpu_or_on_its_wakers() {
     assert_eq!(on, waker);
 }
 
-/// A stock kernel looks for a CPU on the whole machine when a program makes a thread, and below one cache only when it wakes one. So threads
-/// that all began below one cache would stay there.
+/// A stock kernel looks for a CPU on the whole machine when a program makes a thread, and below one
+/// cache only when it wakes one. So threads that all began below one cache would stay there.
 #[test]
 fn new_threads_begin_under_all_caches() {
     let costs = machine("grace").costs;

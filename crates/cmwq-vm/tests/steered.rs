@@ -198,7 +198,8 @@ fn order(plan: &Plan, seed: u64) -> (String, Steered) {
     (order.take(), steered)
 }
 
-/// How often each order of the three steps is among all interleavings of two threads of so many steps, of which the second to the fourth are the three.
+/// How often each order of the three steps is among all interleavings of two threads of so many
+/// steps, of which the second to the fourth are the three.
 fn all_orders(length: u32) -> BTreeMap<String, u32> {
     let mut orders = BTreeMap::new();
     for which in 0..1_u32 << (2 * length) {

@@ -1,7 +1,8 @@
-//! A server with an event loop of its own: one thread waits in epoll for its connections and for the eventfd of a completion queue, through which
-//! the workqueue hands results back.
+//! A server with an event loop of its own: one thread waits in epoll for its connections and for
+//! the eventfd of a completion queue, through which the workqueue hands results back.
 //!
-//! A request is a line with a number; the answer is a line with what a slow function makes of it. The clients are here as well, so that it ends:
+//! A request is a line with a number; the answer is a line with what a slow function makes of it.
+//! The clients are here as well, so that it ends:
 //!
 //! ```text
 //! cargo run --release -p cmwq --example epoll_server
@@ -147,7 +148,8 @@ impl Server {
         let request = line.trim().parse().map_err(io::Error::other)?;
         match self.done.submit(&self.queue, number, move || slow(request)) {
             Ok(()) => drop(connection.input.drain(..=end)),
-            // The next answers make room. Until then the connection is not read, and TCP slows the client down.
+            // The next answers make room. Until then the connection is not read, and TCP slows the
+            // client down.
             Err(NotSubmitted::Full) => self.full.push(number),
             Err(refused) => return Err(io::Error::other(refused)),
         }

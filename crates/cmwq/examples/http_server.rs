@@ -1,6 +1,8 @@
-//! An HTTP service in the manner of axum: asynchronous handlers share a state, and leave to a workqueue what computes or blocks.
+//! An HTTP service in the manner of axum: asynchronous handlers share a state, and leave to a
+//! workqueue what computes or blocks.
 //!
-//! - `GET /thumbnail/SIZE` computes. If too much waits already, the answer is 503 at once: the closure comes back, and nothing was queued.
+//! - `GET /thumbnail/SIZE` computes. If too much waits already, the answer is 503 at once: the
+//!   closure comes back, and nothing was queued.
 //! - `GET /status` says how long requests wait and run, which are the slowest now, and how many were refused.
 //!
 //! ```text

@@ -1,10 +1,12 @@
-//! A tokio server that computes on a workqueue: its threads read and write, and are never busy for longer than that. Its clients are here as well,
-//! so that it ends.
+//! A tokio server that computes on a workqueue: its threads read and write, and are never busy for
+//! longer than that. Its clients are here as well, so that it ends.
 //!
-//! At most [`WAITING`] requests wait for a CPU. A connection whose request finds no room waits for it before it reads the next one, so a client that
-//! sends faster than the server computes is slowed down by TCP. At the end the queue is shut down without blocking the executor's thread.
+//! At most [`WAITING`] requests wait for a CPU. A connection whose request finds no room waits for
+//! it before it reads the next one, so a client that sends faster than the server computes is
+//! slowed down by TCP. At the end the queue is shut down without blocking the executor's thread.
 //!
-//! A request is the length of a message in four bytes, and the message; the answer is what a slow hash makes of it, in eight. Try:
+//! A request is the length of a message in four bytes, and the message; the answer is what a slow
+//! hash makes of it, in eight. Try:
 //!
 //! ```text
 //! cargo run --release -p cmwq --example tokio_server

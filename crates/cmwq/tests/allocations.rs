@@ -1,8 +1,9 @@
-//! Queueing and running cost no allocation; nor does `spawn` once memory of earlier items is there, unless the closure is large.
+//! Queueing and running cost no allocation; nor does `spawn` once memory of earlier items is there,
+//! unless the closure is large.
 //!
-//! Both sides may allocate now and then: for *events* (the pool
-//! asks for a spare worker, or to be watched while it is saturated), which come with time and not with items. So the measure
-//! is windows of some items: one allocation per item, or per fifty, would leave none without.
+//! Both sides may allocate now and then: for *events* (the pool asks for a spare worker, or to be
+//! watched while it is saturated), which come with time and not with items. So the measure is
+//! windows of some items: one allocation per item, or per fifty, would leave none without.
 
 #[path = "harness/allocations.rs"]
 mod count;
@@ -40,8 +41,8 @@ const WINDOWS: usize = 200;
 /// Tables have grown to their size by then, spares are there.
 const WARM_UP: usize = 1_000;
 
-/// Calls `issue` for `WINDOWS` windows of `WINDOW` calls. In most of them the caller must have allocated `each` times per call
-/// exactly, and in some the workers not at all.
+/// Calls `issue` for `WINDOWS` windows of `WINDOW` calls. In most of them the caller must have
+/// allocated `each` times per call exactly, and in some the workers not at all.
 fn allocations_are(each: u64, between: &Between, mut issue: impl FnMut()) {
     for _ in 0..WARM_UP {
         issue();
@@ -130,8 +131,8 @@ fn queueing_and_running_a_raw_item_allocates_nothing() {
         done: Completion,
     }
     unsafe extern "C-unwind" fn run(item: NonNull<RawWork>) {
-        // SAFETY: only the item below has this function; it is the first field of a `Raw` that outlives the queue. The
-        // pointer was made from the whole struct.
+        // SAFETY: only the item below has this function; it is the first field of a `Raw` that
+        // outlives the queue. The pointer was made from the whole struct.
         let item = unsafe { item.cast::<Raw>().as_ref() };
         item.between.an_item();
         item.done.complete();

@@ -17,10 +17,11 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// Runs `child` in a forked process; its answer is the exit status. A child that hangs is killed by its alarm. What the
-/// child would have used up is given back to the parent.
+/// Runs `child` in a forked process; its answer is the exit status. A child that hangs is killed by
+/// its alarm. What the child would have used up is given back to the parent.
 fn in_child<F: FnOnce() -> Result<(), String>>(child: F) -> (Result<(), String>, Option<F>) {
-    // SAFETY: the child calls nothing that needs threads of the parent: that is what is tested; and it leaves by _exit.
+    // SAFETY: the child calls nothing that needs threads of the parent: that is what is tested; and
+    // it leaves by _exit.
     match unsafe { libc::fork() } {
         -1 => (Err("fork failed".into()), Some(child)),
         0 => {
@@ -259,7 +260,8 @@ fn a_childs_completion_queue_is_closed_and_leaves_the_parents_alone() {
     result.unwrap();
 }
 
-/// In the child another thread may hold every lock for ever: futures of the parent are refused there, and can be dropped.
+/// In the child another thread may hold every lock for ever: futures of the parent are refused
+/// there, and can be dropped.
 #[test]
 fn futures_of_the_parent_are_refused_in_the_child() {
     let engine = Engine::builder().build().unwrap();
@@ -386,8 +388,8 @@ fn the_child_goes_under_its_own_thread_id() {
     });
 }
 
-/// What a thread uses for the first time while another one forks is whole in the child. The handler of this test is called after the library's,
-/// since it is registered before them.
+/// What a thread uses for the first time while another one forks is whole in the child. The handler
+/// of this test is called after the library's, since it is registered before them.
 #[test]
 fn a_first_use_in_the_middle_of_a_fork_is_not_caught_half_way() {
     static USER: AtomicI32 = AtomicI32::new(0);

@@ -1,14 +1,20 @@
-//! The sources of the library and of its parts `cmwq-topology` and `cmwq-trace` lie in layers, and every import points down.
+//! The sources of the library and of its parts `cmwq-topology` and `cmwq-trace` lie in layers, and
+//! every import points down.
 //!
-//! Read as text: `use` declarations and paths that begin with `crate`, `super` or a child module, in the sources without their tests. A path is followed through re-exports to the file that defines what it names. A file that declares modules and re-exports
-//! only (a facade) depends on nothing.
+//! Read as text: `use` declarations and paths that begin with `crate`, `super` or a child module,
+//! in the sources without their tests. A path is followed through re-exports to the file that
+//! defines what it names. A file that declares modules and re-exports only (a facade) depends on
+//! nothing.
 //!
-//! Foreign code, which is code of the program, is called in one place (`layers/foreign.rs`). No two types have one name (`layers/names.rs`), and
-//! every constant of tuning is in the table of its folder (`layers/constants.rs`).
+//! Foreign code, which is code of the program, is called in one place (`layers/foreign.rs`). No two
+//! types have one name (`layers/names.rs`), and every constant of tuning is in the table of its
+//! folder (`layers/constants.rs`).
 //!
-//! Seen to fail: with `use crate::engine::Engine;` in `pool/state/pool.rs` (an import that runs up), with `use super::settle;` in
-//! `pool/lock/guard.rs` (a circle), with a thirteenth file in a folder, with a file of 501 lines, with a `snapshot.rs.orig` beside the sources,
-//! with `std::panic::catch_unwind` in `workqueue/scope.rs`, and with a handler kept as `Arc<dyn Fn(&str)>` in `trace/warning.rs`.
+//! Seen to fail: with `use crate::engine::Engine;` in `pool/state/pool.rs` (an import that runs
+//! up), with `use super::settle;` in `pool/lock/guard.rs` (a circle), with a thirteenth file in a
+//! folder, with a file of 501 lines, with a `snapshot.rs.orig` beside the sources, with
+//! `std::panic::catch_unwind` in `workqueue/scope.rs`, and with a handler kept as `Arc<dyn
+//! Fn(&str)>` in `trace/warning.rs`.
 
 mod layers {
     mod constants;
@@ -23,8 +29,8 @@ use layers::source::Sources;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The layers, the lowest first. A folder that is not named belongs to the one it lies in. A file may import from its own layer and from
-/// those below.
+/// The layers, the lowest first. A folder that is not named belongs to the one it lies in. A file
+/// may import from its own layer and from those below.
 const LAYERS: &[&str] = &[
     "topology",
     "sys",
@@ -79,6 +85,8 @@ const LAYERS_OF_TRACE: &[&str] = &["event", "histogram", "elf", "symbol", "lib"]
 const MOST_FILES: usize = 14;
 /// Lines in one file.
 const MOST_LINES: usize = 500;
+/// Columns of a line of prose in a comment.
+const MOST_COLUMNS: usize = 110;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
@@ -156,6 +164,35 @@ fn every_import_points_down_and_there_is_no_circle() {
     }
 }
 
+/// The numbers of those lines of comments that have more than [`MOST_COLUMNS`], apart from tables and
+/// code.
+fn broad_comments(text: &str) -> Vec<usize> {
+    let mut in_code = false;
+    let mut broad = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let Some(comment) = line.trim_start().strip_prefix("//") else {
+            in_code = false;
+            continue;
+        };
+        let comment = comment.trim_start_matches(['/', '!']).trim_start();
+        in_code ^= comment.starts_with("```");
+        let is_prose = !in_code && !comment.starts_with('|');
+        if is_prose && line.chars().count() > MOST_COLUMNS {
+            broad.push(number);
+        }
+    }
+    broad
+}
+
+#[test]
+fn comments_that_do_not_fit_a_screen_are_found() {
+    let long = "x ".repeat(60);
+    let text = format!(
+        "/// {long}\n//! | {long} |\nlet a; // {long}\n/// ```\n/// {long}\n/// ```\n    // {long}\n"
+    );
+    assert_eq!(broad_comments(&text), [1, 7]);
+}
+
 #[test]
 fn folders_and_files_are_small_and_nothing_else_lies_there() {
     let mut wrong = Vec::new();
@@ -178,6 +215,10 @@ fn folders_and_files_are_small_and_nothing_else_lies_there() {
             let lines = text.lines().count();
             if lines > MOST_LINES && extension == Some("rs") {
                 wrong.push(format!("{}: {lines} lines", path.display()));
+            }
+            if extension == Some("rs") {
+                let broad = broad_comments(&text).into_iter();
+                wrong.extend(broad.map(|line| format!("{}:{line}: broad", path.display())));
             }
         }
         if files > MOST_FILES {

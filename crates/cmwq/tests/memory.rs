@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What resident memory may grow by after the warm-up: stacks of workers that are created late, and the allocator's
-/// arenas. One leaked item per hundred would exceed it.
+/// What resident memory may grow by after the warm-up: stacks of workers that are created late, and
+/// the allocator's arenas. One leaked item per hundred would exceed it.
 const SLACK_BYTES: u64 = 4 << 20;
 /// Items in flight at a time, so that the test measures what is left behind and not a backlog.
 const BATCH: u64 = 1_000;

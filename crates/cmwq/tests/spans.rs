@@ -1,7 +1,8 @@
 //! The feature `tracing`: `cargo test -p cmwq --features tracing --test spans`.
 //!
-//! Sabotage tried: a span that is left before the function is called, one that is not left, the name of the queue that a worker met
-//! first for all of them, a description that is not recorded, a panic of the subscriber that is not caught each fail a test here.
+//! Sabotage tried: a span that is left before the function is called, one that is not left, the
+//! name of the queue that a worker met first for all of them, a description that is not recorded, a
+//! panic of the subscriber that is not caught each fail a test here.
 #![cfg(feature = "tracing")]
 
 mod harness;

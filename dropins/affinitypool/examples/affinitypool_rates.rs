@@ -1,4 +1,5 @@
-//! Rates of this package and of the original, in turns: `cargo run --release --example affinitypool_rates [ROUNDS]`.
+//! Rates of this package and of the original, in turns: `cargo run --release --example
+//! affinitypool_rates [ROUNDS]`.
 
 #[path = "../../rates.rs"]
 mod rates;
@@ -22,7 +23,8 @@ fn rate(threads: usize, f: impl Fn() -> usize + Sync) -> f64 {
     sum as f64 / begin.elapsed().as_secs_f64()
 }
 
-/// The same loops for both packages, on pools with as many threads as CPUs; those whose closures block have 16.
+/// The same loops for both packages, on pools with as many threads as CPUs; those whose closures
+/// block have 16.
 macro_rules! loops {
     ($package:ident) => {
         pub(super) fn one_at_a_time() -> f64 {

@@ -5,8 +5,9 @@
 //! affinitypool = { path = "../cmwq/dropins/affinitypool" }
 //! ```
 //!
-//! A [`Threadpool`] is a workqueue. Its number of threads is the workqueue's `max_active`: how many closures may have begun and not ended. How many
-//! threads that takes depends on what they do, since one that computes keeps others of its pool from beginning, and one that sleeps does not.
+//! A [`Threadpool`] is a workqueue. Its number of threads is the workqueue's `max_active`: how many
+//! closures may have begun and not ended. How many threads that takes depends on what they do,
+//! since one that computes keeps others of its pool from beginning, and one that sleeps does not.
 //!
 //! ```
 //! # futures_lite::future::block_on(async {
@@ -16,7 +17,8 @@
 //! # std::io::Result::Ok(()) }).unwrap();
 //! ```
 //!
-//! In a child process after `fork` a pool is its parent's: awaiting one of its closures there panics. The original waits for ever.
+//! In a child process after `fork` a pool is its parent's: awaiting one of its closures there
+//! panics. The original waits for ever.
 
 mod builder;
 mod local;
@@ -104,8 +106,8 @@ impl Threadpool {
         Builder::new().worker_threads(workers).build()
     }
 
-    /// Has `func` run, now or later. The future gives what it returns, and hands on its panic. Dropping the future cancels `func` if it has not
-    /// begun.
+    /// Has `func` run, now or later. The future gives what it returns, and hands on its panic.
+    /// Dropping the future cancels `func` if it has not begun.
     pub fn spawn<F, R>(&self, func: F) -> impl Future<Output = R> + Send + 'static
     where
         F: FnOnce() -> R + Send + 'static,
@@ -122,11 +124,13 @@ impl Threadpool {
         }
     }
 
-    /// As [`spawn`](Self::spawn), for a closure that borrows. It is queued with the first poll; dropping the future waits until it does not run.
+    /// As [`spawn`](Self::spawn), for a closure that borrows. It is queued with the first poll;
+    /// dropping the future waits until it does not run.
     ///
     /// # Safety
-    /// The future must not be leaked (by [`forget`](std::mem::forget), for instance) while `func` borrows what lives shorter than the process:
-    /// only its destructor keeps that from being used afterwards.
+    /// The future must not be leaked (by [`forget`](std::mem::forget), for instance) while `func`
+    /// borrows what lives shorter than the process: only its destructor keeps that from being used
+    /// afterwards.
     pub unsafe fn spawn_local<'pool, F, R>(&'pool self, func: F) -> SpawnFuture<'pool, R>
     where
         F: FnOnce() -> R + Send + 'pool,
@@ -159,8 +163,9 @@ impl Threadpool {
 impl Drop for Threadpool {
     /// Waits until all that was spawned has run.
     fn drop(&mut self) {
-        // Futures that are on their way out may still hold the queue: it is empty then, and ends with the last of them. An item of the pool
-        // itself cannot wait for that, and the queue ends without it.
+        // Futures that are on their way out may still hold the queue: it is empty then, and ends
+        // with the last of them. An item of the pool itself cannot wait for that, and the queue
+        // ends without it.
         let _ = self.queue.drain();
     }
 }

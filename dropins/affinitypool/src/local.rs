@@ -1,4 +1,5 @@
-//! Closures that borrow: what is queued is a task whose lifetime is forgotten, and whose future waits in its destructor.
+//! Closures that borrow: what is queued is a task whose lifetime is forgotten, and whose future
+//! waits in its destructor.
 
 use crate::{Outcome, Threadpool, outcome};
 use async_task::{Runnable, Task};
@@ -10,8 +11,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-/// What [`Threadpool::spawn_local`] returns. Its closure is queued with the first poll. Dropping it cancels a closure that has not begun, and waits for
-/// one that runs.
+/// What [`Threadpool::spawn_local`] returns. Its closure is queued with the first poll. Dropping it
+/// cancels a closure that has not begun, and waits for one that runs.
 #[must_use = "it does nothing unless it is polled"]
 pub struct SpawnFuture<'pool, R> {
     /// Until the first poll.
@@ -35,8 +36,9 @@ impl<'pool, R: Send + 'pool> SpawnFuture<'pool, R> {
             });
         };
         let future = async move { outcome(func) };
-        // SAFETY: future and closure are used until the task was cancelled or has completed, for which the destructor waits; that it is run
-        // while `'pool` lasts is the caller's part. Both may be used on any thread; `schedule` is 'static, and so is what it captures.
+        // SAFETY: future and closure are used until the task was cancelled or has completed, for
+        // which the destructor waits; that it is run while `'pool` lasts is the caller's part. Both
+        // may be used on any thread; `schedule` is 'static, and so is what it captures.
         let (runnable, task) = unsafe { async_task::spawn_unchecked(future, schedule) };
         SpawnFuture {
             unscheduled: Some(runnable),

@@ -1,4 +1,5 @@
-//! Rates of this package and of the original, in turns: `cargo run --release --example blocking_rates [ROUNDS]`.
+//! Rates of this package and of the original, in turns: `cargo run --release --example
+//! blocking_rates [ROUNDS]`.
 
 #[path = "../../rates.rs"]
 mod rates;

@@ -1,4 +1,5 @@
-//! Closures that have run behind a backlog: their tasks complete together, so that one wake-up of the thread that awaits them brings it several results.
+//! Closures that have run behind a backlog: their tasks complete together, so that one wake-up of
+//! the thread that awaits them brings it several results.
 
 use async_task::Runnable;
 use std::future::poll_fn;
@@ -6,7 +7,8 @@ use std::mem;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::task::{Poll, Wake, Waker};
 
-/// Runs `f`. Behind a backlog the task [completes later](complete_later): it asks to be scheduled while it runs, and only then.
+/// Runs `f`. Behind a backlog the task [completes later](complete_later): it asks to be scheduled
+/// while it runs, and only then.
 pub(crate) fn run<T>(f: impl FnOnce() -> T) -> impl Future<Output = T> {
     let (mut f, mut result) = (Some(f), None);
     poll_fn(move |cx| {

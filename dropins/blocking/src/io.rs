@@ -14,13 +14,14 @@ use std::task::{Context, Poll, ready};
 const ITEMS: usize = 8 * 1024;
 const BYTES: usize = 8 * 1024 * 1024;
 
-/// A blocking handle that is used on the workqueue: a [`Stream`] if `T` is an [`Iterator`]; [`AsyncRead`], [`AsyncWrite`], [`AsyncSeek`]
-/// if it is [`Read`], [`Write`], [`Seek`].
+/// A blocking handle that is used on the workqueue: a [`Stream`] if `T` is an [`Iterator`];
+/// [`AsyncRead`], [`AsyncWrite`], [`AsyncSeek`] if it is [`Read`], [`Write`], [`Seek`].
 ///
-/// - *Reading* goes on in the background until the pipe between is full: the handle may be further than what was read, and what was
-///   read ahead is lost when it is used otherwise. Relative [seeks](SeekFrom::Current) begin where the handle is.
-/// - *Writing* puts bytes into a pipe. [Flush](AsyncWrite::poll_flush) to learn of errors, and before dropping it: what is in the pipe
-///   is lost otherwise.
+/// - *Reading* goes on in the background until the pipe between is full: the handle may be further
+///   than what was read, and what was read ahead is lost when it is used otherwise. Relative
+///   [seeks](SeekFrom::Current) begin where the handle is.
+/// - *Writing* puts bytes into a pipe. [Flush](AsyncWrite::poll_flush) to learn of errors, and
+///   before dropping it: what is in the pipe is lost otherwise.
 /// - A read that blocks when it is dropped goes on blocking a thread, and what it reads is lost.
 ///
 /// ```
@@ -50,8 +51,8 @@ impl<T> Unblock<T> {
         }
     }
 
-    /// Wraps a handle. Between it and asynchronous code there are at most `cap` items of an iterator (8192 unless said otherwise) or
-    /// bytes (8 MiB).
+    /// Wraps a handle. Between it and asynchronous code there are at most `cap` items of an
+    /// iterator (8192 unless said otherwise) or bytes (8 MiB).
     pub fn with_capacity(cap: usize, io: T) -> Unblock<T> {
         Unblock {
             cap: Some(cap),

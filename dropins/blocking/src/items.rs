@@ -1,5 +1,5 @@
-//! What a job sends to its `Unblock`, item by item. The receiver takes all that is there at a time, and goes through it without a lock; neither
-//! side wakes the other for each item.
+//! What a job sends to its `Unblock`, item by item. The receiver takes all that is there at a time,
+//! and goes through it without a lock; neither side wakes the other for each item.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -25,13 +25,15 @@ fn lock<T>(shared: &Shared<T>) -> MutexGuard<'_, Between<T>> {
 
 pub(crate) struct Sender<T> {
     shared: Shared<T>,
-    /// How many items may be sent and not taken: half of what may be between, since the receiver has as many at most.
+    /// How many items may be sent and not taken: half of what may be between, since the receiver
+    /// has as many at most.
     room: usize,
 }
 
 pub(crate) struct Receiver<T> {
     shared: Shared<T>,
-    /// Never locked: only a `&mut Receiver` uses it. The lock makes the receiver `Sync` if its items are `Send`.
+    /// Never locked: only a `&mut Receiver` uses it. The lock makes the receiver `Sync` if its
+    /// items are `Send`.
     taken: Mutex<VecDeque<T>>,
 }
 

@@ -1,4 +1,5 @@
-//! What runs on the workqueue for an [`Unblock`](super::Unblock): it has the value meanwhile, and gives it back.
+//! What runs on the workqueue for an [`Unblock`](super::Unblock): it has the value meanwhile, and
+//! gives it back.
 
 use crate::Task;
 use crate::items::{Receiver, Sender, channel};

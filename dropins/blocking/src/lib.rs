@@ -1,12 +1,14 @@
-//! The interface of the crate `blocking` 1.7 on a workqueue, for programs that use it through smol, async-fs or async-std:
+//! The interface of the crate `blocking` 1.7 on a workqueue, for programs that use it through smol,
+//! async-fs or async-std:
 //!
 //! ```toml
 //! [patch.crates-io]
 //! blocking = { path = "../cmwq/dropins/blocking" }
 //! ```
 //!
-//! All closures are items of one workqueue, `blocking`. `BLOCKING_MAX_THREADS` and [`set_max_blocking_threads`] set its `max_active`: how
-//! many closures may have begun and not ended, on each NUMA node. How many threads that takes depends on what the closures do, since one
+//! All closures are items of one workqueue, `blocking`. `BLOCKING_MAX_THREADS` and
+//! [`set_max_blocking_threads`] set its `max_active`: how many closures may have begun and not
+//! ended, on each NUMA node. How many threads that takes depends on what the closures do, since one
 //! that computes keeps others of its pool from beginning, and one that sleeps does not.
 //!
 //! ```
@@ -18,7 +20,8 @@
 //! # std::io::Result::Ok(()) }).unwrap();
 //! ```
 //!
-//! In a child process after `fork` the workqueue is the parent's: awaiting a [`Task`] there panics. The original waits for ever.
+//! In a child process after `fork` the workqueue is the parent's: awaiting a [`Task`] there panics.
+//! The original waits for ever.
 
 mod ended;
 mod io;
@@ -53,15 +56,15 @@ fn limit(threads: usize) -> usize {
     threads.clamp(1, MOST_THREADS).min(cmwq::raw::WQ_MAX_ACTIVE)
 }
 
-/// From now on at most so many closures are active at a time on each NUMA node; more than [`WQ_MAX_ACTIVE`](cmwq::raw::WQ_MAX_ACTIVE) is
-/// cut to that. Those that have begun go on.
+/// From now on at most so many closures are active at a time on each NUMA node; more than
+/// [`WQ_MAX_ACTIVE`](cmwq::raw::WQ_MAX_ACTIVE) is cut to that. Those that have begun go on.
 pub fn set_max_blocking_threads(threads: NonZeroUsize) {
     let changed = QUEUE.set_max_active(limit(threads.get()));
     debug_assert!(changed.is_ok(), "the queue is unbound and not ordered");
 }
 
-/// Runs `f`, which may block, on the workqueue. The task gives its result, and hands on its panic. Dropping the task cancels `f` if it has
-/// not begun; [`detach`](Task::detach) does not.
+/// Runs `f`, which may block, on the workqueue. The task gives its result, and hands on its panic.
+/// Dropping the task cancels `f` if it has not begun; [`detach`](Task::detach) does not.
 pub fn unblock<T, F>(f: F) -> Task<T>
 where
     F: FnOnce() -> T + Send + 'static,

@@ -147,7 +147,8 @@ pub(crate) fn compile_at<A: AsRef<OsStr>>(
     program
 }
 
-/// Runs a program. One that has not ended after five minutes hangs: beside processes that compute, what takes a second may take half a minute.
+/// Runs a program. One that has not ended after five minutes hangs: beside processes that compute,
+/// what takes a second may take half a minute.
 pub(crate) fn run<A: AsRef<OsStr>>(program: &Path, args: &[A]) -> String {
     succeeds(Command::new("timeout").arg("300").arg(program).args(args))
 }

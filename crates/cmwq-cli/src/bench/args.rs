@@ -1,7 +1,7 @@
 //! The options of `cmwq bench`, and their reading.
 //!
-//! Values arrive as text and are read here, not by the argument parser, so that each bad one gives one line that
-//! names the value and says what is allowed.
+//! Values arrive as text and are read here, not by the argument parser, so that each bad one gives
+//! one line that names the value and says what is allowed.
 
 use std::path::PathBuf;
 
@@ -22,15 +22,15 @@ pub(super) const PUBLISHED_ORDER: [AffinityScope; AffinityScope::CONCRETE.len()]
 /// Items each issuer queues in the published runs, and the most that calibration picks.
 pub(super) const PUBLISHED_ITEMS: u64 = 50_000;
 
-/// Most latency samples kept for one measurement (two per item, four bytes each: 256 MiB, and as much again while the
-/// issuers' samples are merged).
+/// Most latency samples kept for one measurement (two per item, four bytes each: 256 MiB, and as
+/// much again while the issuers' samples are merged).
 pub(super) const MAX_SAMPLES: u64 = 64 << 20;
 
 /// Most issuers. The largest machine the kernel can be built for has this many CPUs.
 pub(super) const MAX_THREADS: usize = 8192;
 
-/// Runs without `--runs`. The interval of a ratio then reaches from the 5th smallest to the 5th greatest of them: four
-/// runs may be spoiled in the same direction without moving it.
+/// Runs without `--runs`. The interval of a ratio then reaches from the 5th smallest to the 5th
+/// greatest of them: four runs may be spoiled in the same direction without moving it.
 pub(super) const DEFAULT_RUNS: usize = 21;
 
 /// Most runs. Enough for any statistics; a larger number is a slip of the hand.
@@ -106,22 +106,26 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     threads: Option<String>,
 
-    /// Number of items that each of these threads queues. By default chosen so that the whole run takes about 15 seconds, and at most 50000, the published number
+    /// Number of items that each of these threads queues. By default chosen so that the whole run
+    /// takes about 15 seconds, and at most 50000, the published number
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     items: Option<String>,
 
     #[arg(long, alias = "scope", value_name = "LIST", help = format!("Scopes to measure, in this order [default: {}]", scope_names(&PUBLISHED_ORDER).replace(' ', "")))]
     scopes: Option<String>,
 
-    /// About how many cores make up a cache shard; with a list, the scope cache_shard is measured once for each size [default: CMWQ_CACHE_SHARD_SIZE, or else 8]
+    /// About how many cores make up a cache shard; with a list, the scope cache_shard is measured
+    /// once for each size [default: CMWQ_CACHE_SHARD_SIZE, or else 8]
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     shard_size: Option<String>,
 
-    /// Keep every item in the group of CPUs (pod) that it was queued from: idle workers of other pods do not take it
+    /// Keep every item in the group of CPUs (pod) that it was queued from: idle workers of other
+    /// pods do not take it
     #[arg(long)]
     strict: bool,
 
-    /// How often each scope is measured; the scopes take turns. A comparison with the scope cache needs 8 or more [default: 21]
+    /// How often each scope is measured; the scopes take turns. A comparison with the scope cache
+    /// needs 8 or more [default: 21]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub(super) runs: Option<String>,
 
@@ -135,8 +139,9 @@ pub(crate) struct Args {
 
     /// Serve the control endpoint, for `cmwq top` and the like (also with CMWQ_CONTROL=1)
     ///
-    /// Each measurement makes an engine and a workqueue of its own. So what `cmwq set` and `cmwq param` change holds for the measurement that runs
-    /// at that moment only. The results do not say that something was changed.
+    /// Each measurement makes an engine and a workqueue of its own. So what `cmwq set` and `cmwq
+    /// param` change holds for the measurement that runs at that moment only. The results do not
+    /// say that something was changed.
     #[arg(long)]
     pub(super) control: bool,
 
@@ -279,7 +284,8 @@ fn scopes(text: &str) -> Result<Vec<AffinityScope>, CliError> {
     Ok(scopes)
 }
 
-/// Reads a list of shard sizes. A size given twice is measured once; as in the kernel, 0 is taken for 1, with a warning.
+/// Reads a list of shard sizes. A size given twice is measured once; as in the kernel, 0 is taken
+/// for 1, with a warning.
 fn shard_sizes(text: &str, warnings: &mut Vec<String>) -> Result<Vec<usize>, CliError> {
     let mut sizes = Vec::new();
     for word in text.split(',') {

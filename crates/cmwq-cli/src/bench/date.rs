@@ -6,7 +6,8 @@ use std::time::Duration;
 pub(super) fn utc(since_1970: Duration) -> String {
     let seconds = since_1970.as_secs();
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Years that start in March put the leap day at their end; 719_468 days lie between 0000-03-01 and 1970-01-01.
+    // Years that start in March put the leap day at their end; 719_468 days lie between 0000-03-01
+    // and 1970-01-01.
     let days = days + 719_468;
     let era = days / 146_097;
     let day_of_era = days % 146_097;

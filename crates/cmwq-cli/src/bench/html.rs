@@ -71,8 +71,8 @@ fn interval_note(report: &Report) -> String {
     }
 }
 
-/// The result in one sentence: the best of cache_shard against cache where both were measured, else the fastest.
-/// It claims nothing that the runs cannot distinguish.
+/// The result in one sentence: the best of cache_shard against cache where both were measured, else
+/// the fastest. It claims nothing that the runs cannot distinguish.
 fn headline(report: &Report) -> String {
     let sharded = report
         .measured()

@@ -1,17 +1,18 @@
 //! Ratios between configurations, with a confidence interval that says whether the runs can tell them apart.
 //!
-//! The interval is distribution-free: for the median of n independent ratios, one for each run, it reaches from the
-//! k-th smallest to the k-th greatest. The median lies outside only if fewer than k ratios fall on one side of it, so
-//! the coverage is `1 - 2 P(B < k)` for a binomial B(n, 1/2). The greatest k whose coverage is at least
-//! [`CONFIDENCE`] is taken. Nothing is assumed about how the ratios are distributed: a run that the machine spoiled
-//! counts as one of n, however far off it is.
+//! The interval is distribution-free: for the median of n independent ratios, one for each run, it
+//! reaches from the k-th smallest to the k-th greatest. The median lies outside only if fewer than
+//! k ratios fall on one side of it, so the coverage is `1 - 2 P(B < k)` for a binomial B(n, 1/2).
+//! The greatest k whose coverage is at least [`CONFIDENCE`] is taken. Nothing is assumed about how
+//! the ratios are distributed: a run that the machine spoiled counts as one of n, however far off
+//! it is.
 
 use serde::Serialize;
 
 use super::stats::Spread;
 
-/// Least coverage of an interval. A table compares up to five scopes with `cache`: at 99 % each, all five intervals
-/// together hold in 95 % of tables.
+/// Least coverage of an interval. A table compares up to five scopes with `cache`: at 99 % each,
+/// all five intervals together hold in 95 % of tables.
 pub(super) const CONFIDENCE: f64 = 0.99;
 
 /// Fewer runs give no interval of that coverage: the whole range of seven covers 98.4 %.
@@ -27,7 +28,8 @@ pub(super) struct Interval {
 }
 
 impl Interval {
-    /// The interval for the median of what `values` were drawn from. `None` for fewer than [`LEAST_RUNS`] values.
+    /// The interval for the median of what `values` were drawn from. `None` for fewer than
+    /// [`LEAST_RUNS`] values.
     pub(super) fn of_median(values: &[f64]) -> Option<Self> {
         let (rank, confidence) = rank_and_coverage(values.len())?;
         let mut sorted = values.to_vec();
@@ -101,8 +103,8 @@ impl Ratio {
         interval.excludes_one().then_some(self.spread.median)
     }
 
-    /// The two cells of a table: the ratio, or `~` where the runs cannot tell it from 1, or `?` where they are too few
-    /// to say even that; and the interval.
+    /// The two cells of a table: the ratio, or `~` where the runs cannot tell it from 1, or `?`
+    /// where they are too few to say even that; and the interval.
     pub(super) fn words(&self, unit: &str) -> (String, String) {
         let Some(interval) = self.interval else {
             return ("?".to_owned(), String::new());
@@ -183,8 +185,9 @@ mod tests {
 
     #[test]
     fn the_interval_covers_as_often_as_it_says() {
-        // Ratios as a shared machine gives them: one in five runs is spoiled, by up to a factor of three, always on the
-        // same side. Their median is where the inverse of the distribution is 1/2: see `ratio`.
+        // Ratios as a shared machine gives them: one in five runs is spoiled, by up to a factor of
+        // three, always on the same side. Their median is where the inverse of the distribution is
+        // 1/2: see `ratio`.
         let ratio = |spoiled: f64, u: f64| {
             if spoiled < 0.2 {
                 1.1 + 2.0 * u

@@ -1,12 +1,13 @@
 //! The measured loop: the published ping-pong procedure, once.
 //!
-//! Every measurement has an engine and a workqueue of its own, so that "workers created" means something and nothing
-//! is left over from the scope before. As published, there is no warm-up between the gate and the clock: the first
-//! items pay for the workers they make the engine create, and those workers are counted.
+//! Every measurement has an engine and a workqueue of its own, so that "workers created" means
+//! something and nothing is left over from the scope before. As published, there is no warm-up
+//! between the gate and the clock: the first items pay for the workers they make the engine create,
+//! and those workers are counted.
 //!
-//! The issuer that finishes last flushes the workqueue and takes the end time itself, so that no wake-up of another
-//! thread is part of the measurement. The main thread only watches: it gives up when no item has ended for
-//! [`STALL_LIMIT`].
+//! The issuer that finishes last flushes the workqueue and takes the end time itself, so that no
+//! wake-up of another thread is part of the measurement. The main thread only watches: it gives up
+//! when no item has ended for [`STALL_LIMIT`].
 
 use std::io;
 use std::sync::Arc;
@@ -35,8 +36,9 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 /// Stack of an issuer: it calls queue() and little else.
 const ISSUER_STACK_BYTES: usize = 256 * 1024;
 
-/// Memory that must be left before an issuer is started: the standard library and the allocator take some inside the
-/// new thread and abort without it. More than 32 MiB, so that the allocator asks the system each time.
+/// Memory that must be left before an issuer is started: the standard library and the allocator
+/// take some inside the new thread and abort without it. More than 32 MiB, so that the allocator
+/// asks the system each time.
 const HEADROOM_BYTES: usize = 33 << 20;
 
 /// What one measurement gave.
@@ -238,8 +240,9 @@ fn check(executed: u64, total: u64, refused: u64) -> Result<(), String> {
 
 type Issuer = JoinHandle<Option<Samples>>;
 
-/// Starts all issuers, or none. Each waits at the gate before the next is started: when memory runs out, then it
-/// does so here, where that is an error, and not in a thread half started, where it would abort the process.
+/// Starts all issuers, or none. Each waits at the gate before the next is started: when memory runs
+/// out, then it does so here, where that is an error, and not in a thread half started, where it
+/// would abort the process.
 fn start_issuers(
     shared: &Arc<Shared>,
     cpus: &[usize],

@@ -16,11 +16,12 @@
 //!
 //! # Warm-up
 //!
-//! The published procedure has none, and neither has a measurement here. Before the first measurement every
-//! configuration runs a few thousand items in two turns whose figures are thrown away (with `--items`, at most as many each as
-//! were asked for): this warms the process and the CPUs, and gives the pace of a run without `--items`. Since
-//! every measurement has an engine of its own, the workers it creates are counted from nothing, and creating them is
-//! part of what is measured.
+//! The published procedure has none, and neither has a measurement here. Before the first
+//! measurement every configuration runs a few thousand items in two turns whose figures are thrown
+//! away (with `--items`, at most as many each as were asked for): this warms the process and the
+//! CPUs, and gives the pace of a run without `--items`. Since every measurement has an engine of
+//! its own, the workers it creates are counted from nothing, and creating them is part of what is
+//! measured.
 
 mod args;
 mod date;
@@ -183,8 +184,9 @@ struct Plan<'a> {
     is_wanted: &'a dyn Fn() -> bool,
 }
 
-/// Calibrates, calls `announce` with the number of items, and measures in turns what is to be measured. Yields the runs of
-/// each configuration, none of one that another is measured for; nothing at all once it is not wanted any more.
+/// Calibrates, calls `announce` with the number of items, and measures in turns what is to be
+/// measured. Yields the runs of each configuration, none of one that another is measured for;
+/// nothing at all once it is not wanted any more.
 fn measure_all(
     setting: &Setting<'_>,
     plan: &Plan<'_>,

@@ -1,10 +1,12 @@
 //! How many items: enough to measure, few enough to end in time.
 //!
-//! Only runs without `--items` are paced. A calibration measures the cost of a turn under each configuration, twice, and from
-//! the cheaper ones the number of items that fills [`TARGET_S`]: one spoiled turn must not lower the items of all. A machine may turn out slower than it calibrated (a virtual CPU that starts
-//! to halt makes a round trip fifteen times dearer), so the plan is made again before every turn and cut when the whole
-//! would pass [`LIMIT_S`]. Turns give rates and percentiles, so turns of different lengths can stand beside each other;
-//! the number of items of each one is in the JSON.
+//! Only runs without `--items` are paced. A calibration measures the cost of a turn under each
+//! configuration, twice, and from the cheaper ones the number of items that fills [`TARGET_S`]: one
+//! spoiled turn must not lower the items of all. A machine may turn out slower than it calibrated
+//! (a virtual CPU that starts to halt makes a round trip fifteen times dearer), so the plan is made
+//! again before every turn and cut when the whole would pass [`LIMIT_S`]. Turns give rates and
+//! percentiles, so turns of different lengths can stand beside each other; the number of items of
+//! each one is in the JSON.
 
 use std::time::Duration;
 
@@ -66,8 +68,8 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Plans `runs` rounds over configurations that cost this much, with at most `most` items, `used_s` seconds after the
-    /// start.
+    /// Plans `runs` rounds over configurations that cost this much, with at most `most` items,
+    /// `used_s` seconds after the start.
     pub(super) fn new(costs: Vec<Cost>, runs: usize, most: u64, used_s: f64) -> Self {
         let fixed_s: f64 = costs.iter().map(|cost| cost.fixed_s).sum();
         let item_s: f64 = costs.iter().map(|cost| cost.item_s).sum();
@@ -80,8 +82,8 @@ impl Pace {
         }
     }
 
-    /// Items per issuer for the next turn, `used_s` seconds after the start. `ahead` names the configurations still to be
-    /// measured.
+    /// Items per issuer for the next turn, `used_s` seconds after the start. `ahead` names the
+    /// configurations still to be measured.
     pub(super) fn items(&mut self, used_s: f64, ahead: impl Iterator<Item = usize>) -> u64 {
         let (mut fixed_s, mut item_s) = (0.0, 0.0);
         for index in ahead {
@@ -130,8 +132,8 @@ mod tests {
         }
     }
 
-    /// The time of `runs` rounds over `configs` configurations that calibrate at `calibrated` and then cost what `real`
-    /// says for each turn.
+    /// The time of `runs` rounds over `configs` configurations that calibrate at `calibrated` and
+    /// then cost what `real` says for each turn.
     fn played(
         configs: usize,
         runs: usize,

@@ -55,8 +55,9 @@ pub(super) fn layout(pods: &Pods, allowed: &CpuSet) -> Vec<CpuSet> {
         .collect()
 }
 
-/// For each configuration the index of the one that is measured for it: itself, or one that has the same pods. What is equal to `cache` is measured as `cache`, which all are compared with, else as the first of its
-/// kind. `layouts[i]` is the layout of `configs[i]`.
+/// For each configuration the index of the one that is measured for it: itself, or one that has the
+/// same pods. What is equal to `cache` is measured as `cache`, which all are compared with, else as
+/// the first of its kind. `layouts[i]` is the layout of `configs[i]`.
 pub(super) fn measured_as(configs: &[Config], layouts: &[Vec<CpuSet>]) -> Vec<usize> {
     (0..configs.len())
         .map(|index| {
@@ -69,8 +70,9 @@ pub(super) fn measured_as(configs: &[Config], layouts: &[Vec<CpuSet>]) -> Vec<us
         .collect()
 }
 
-/// The turns: each of the configurations in `measured` once, then all of them again, every other time in reverse order,
-/// so that none always goes before another. Yields (run, index of the configuration).
+/// The turns: each of the configurations in `measured` once, then all of them again, every other
+/// time in reverse order, so that none always goes before another. Yields (run, index of the
+/// configuration).
 pub(super) fn turns(measured: &[usize], runs: usize) -> Vec<(usize, usize)> {
     let mut turns = Vec::with_capacity(runs * measured.len());
     for run in 0..runs {

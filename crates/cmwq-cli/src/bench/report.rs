@@ -50,7 +50,8 @@ pub(super) struct ConfigResult {
     /// `null`: the engine's default.
     pub(super) shard_size: Option<usize>,
     pub(super) pods: usize,
-    /// The label of the result whose measurements these are: its pods are the same, so it was measured for both.
+    /// The label of the result whose measurements these are: its pods are the same, so it was
+    /// measured for both.
     pub(super) same_pods_as: Option<String>,
     pub(super) items_per_s: Spread,
     /// Items per second divided by those of the scope cache, run by run.
@@ -244,7 +245,8 @@ impl RunResult {
     }
 }
 
-/// A command line that measures the same again, calibrated values spelled out. Where the output went is left away.
+/// A command line that measures the same again, calibrated values spelled out. Where the output
+/// went is left away.
 fn command_line(options: &Options, machine: &MachineArgs, settings: &Settings) -> String {
     let mut line = variables(machine, |name| std::env::var_os(name));
     line += &format!(

@@ -3,7 +3,8 @@
 pub(super) use cmwq_command::figures::Spread;
 use serde::Serialize;
 
-/// The element at index N*p/100 of sorted samples: integer arithmetic, 0-based, as published. 0 without samples.
+/// The element at index N*p/100 of sorted samples: integer arithmetic, 0-based, as published. 0
+/// without samples.
 pub(super) fn percentile(sorted: &[u32], p: u64) -> u32 {
     let index = sorted.len() as u64 * p / 100;
     sorted

@@ -47,7 +47,8 @@ fn log_ticks(least: f64, greatest: f64) -> Vec<f64> {
         .collect()
 }
 
-/// Percentile curves: rarer to the right, a decade of rarity per equal width; nanoseconds upwards, logarithmic.
+/// Percentile curves: rarer to the right, a decade of rarity per equal width; nanoseconds upwards,
+/// logarithmic.
 pub(super) fn curves(title: &str, curves: &[Curve<'_>], range: (f64, f64)) -> String {
     const CHART_WIDTH: f64 = 470.0;
     const HEIGHT: f64 = 330.0;

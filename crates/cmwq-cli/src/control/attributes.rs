@@ -17,7 +17,8 @@ Examples:
 
 The names and the values are those of the kernel's files in /sys/devices/virtual/workqueue/NAME/.";
 
-/// Examples, and each setting with its meaning below it, whose lines stay to the right of the names however narrow the terminal is.
+/// Examples, and each setting with its meaning below it, whose lines stay to the right of the names
+/// however narrow the terminal is.
 fn with_settings(examples: &str, title: &str, settings: &[Setting]) -> String {
     let mut text = format!("{examples}\n\n{title}:");
     for Setting {

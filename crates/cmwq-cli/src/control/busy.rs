@@ -33,7 +33,8 @@ pub(crate) struct BusyArgs {
     #[arg(long)]
     freezable: bool,
 
-    /// Text for people, or JSON: a line for each item that runs, with its thread, and with the number, hung_ns and manager of its pool
+    /// Text for people, or JSON: a line for each item that runs, with its thread, and with the
+    /// number, hung_ns and manager of its pool
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
@@ -44,7 +45,8 @@ struct Thread {
     name: String,
     /// As in `/proc`: R, S, D and so on.
     state: char,
-    /// The kernel's function in which it sleeps, and its frames there, outermost last, if those may be read (it takes a privilege).
+    /// The kernel's function in which it sleeps, and its frames there, outermost last, if those may
+    /// be read (it takes a privilege).
     wchan: Option<String>,
     stack: Vec<String>,
     /// The number of the system call that it is in, if that may be read.

@@ -1,8 +1,9 @@
 //! A recording as a trace in Chrome's format, which Perfetto and chrome://tracing read.
 //!
-//! Process and threads have the system's numbers, so that the file goes together with traces of other tools. The threads that only queue
-//! come first, then the workers, sorted by their pools, which their names tell. An item's run is a slice, so is the moment of its queueing;
-//! an arrow (a *flow*) leads from the one to the other.
+//! Process and threads have the system's numbers, so that the file goes together with traces of
+//! other tools. The threads that only queue come first, then the workers, sorted by their pools,
+//! which their names tell. An item's run is a slice, so is the moment of its queueing; an arrow (a
+//! *flow*) leads from the one to the other.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;

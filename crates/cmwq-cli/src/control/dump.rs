@@ -70,7 +70,8 @@ fn heading(title: &str) -> String {
     format!("{title}\n{}\n", "=".repeat(title.len()))
 }
 
-/// Sets of CPUs are masks here, as in the kernel's tool: as wide as the machine, in full groups of 32 CPUs, the highest first.
+/// Sets of CPUs are masks here, as in the kernel's tool: as wide as the machine, in full groups of
+/// 32 CPUs, the highest first.
 struct Masks {
     numbers: usize,
 }

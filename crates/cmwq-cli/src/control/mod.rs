@@ -52,7 +52,8 @@ pub(crate) enum Format {
     Json,
 }
 
-/// What the process answered, or what kept it from answering: a value that it refused, or a name that it does not know, was asked wrongly.
+/// What the process answered, or what kept it from answering: a value that it refused, or a name
+/// that it does not know, was asked wrongly.
 pub(crate) fn refused(error: ControlError) -> CliError {
     let message = output::printable(&error.to_string());
     match error.errno.as_str() {
@@ -61,7 +62,8 @@ pub(crate) fn refused(error: ControlError) -> CliError {
     }
 }
 
-/// As JSON to print: one value on a line of its own. Every command's JSON is such lines, so that one reader reads them all.
+/// As JSON to print: one value on a line of its own. Every command's JSON is such lines, so that
+/// one reader reads them all.
 pub(crate) fn json<T: serde::Serialize>(value: &T) -> Result<String, CliError> {
     serde_json::to_string(value)
         .map(|text| text + "\n")

@@ -54,7 +54,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     process: ProcessArgs,
 
-    /// Show only workqueues whose name matches one of these regular expressions, in any part of it [default: all]
+    /// Show only workqueues whose name matches one of these regular expressions, in any part of it
+    /// [default: all]
     #[arg(value_name = "PATTERN")]
     patterns: Vec<String>,
 

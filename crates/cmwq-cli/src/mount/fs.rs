@@ -21,8 +21,8 @@ const TTL: Duration = Duration::ZERO;
 /// As the kernel's own files claim to be.
 const FILE_BYTES: u64 = 4096;
 
-/// Inode numbers. They are kept as long as the file system is mounted: a few bytes for each workqueue and attribute that
-/// was ever looked up.
+/// Inode numbers. They are kept as long as the file system is mounted: a few bytes for each
+/// workqueue and attribute that was ever looked up.
 #[derive(Default)]
 struct Inodes {
     nodes: Vec<Node>,
@@ -202,7 +202,8 @@ impl Filesystem for ControlFs {
         }
     }
 
-    /// A shell's `>` cuts a file before it writes it: there is nothing to cut. Owners and modes stay as they are.
+    /// A shell's `>` cuts a file before it writes it: there is nothing to cut. Owners and modes
+    /// stay as they are.
     fn setattr(
         &self,
         _req: &Request,
@@ -242,7 +243,8 @@ impl Filesystem for ControlFs {
         }
     }
 
-    /// A shell's `>` makes a file that is not there, where a name is mistyped: refused as in the kernel's folders.
+    /// A shell's `>` makes a file that is not there, where a name is mistyped: refused as in the
+    /// kernel's folders.
     fn create(
         &self,
         _req: &Request,
@@ -256,7 +258,8 @@ impl Filesystem for ControlFs {
         reply.error(Errno::EACCES);
     }
 
-    // What is there comes and goes with processes and workqueues. Whoever would change it is told what the kernel's folders answer.
+    // What is there comes and goes with processes and workqueues. Whoever would change it is told
+    // what the kernel's folders answer.
 
     /// sysfs tells a file, which is opened to be made, and a pipe or device apart.
     fn mknod(

@@ -42,9 +42,11 @@ impl Node {
     }
 }
 
-/// How long the mount remembers which files there are: a shell looks up each part of a path anew. It requests contents each time.
+/// How long the mount remembers which files there are: a shell looks up each part of a path anew.
+/// It requests contents each time.
 const REMEMBERED: Duration = Duration::from_secs(1);
-/// How long a process that did not answer is not asked again: whatever was to be read of it would wait for as long.
+/// How long a process that did not answer is not asked again: whatever was to be read of it would
+/// wait for as long.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// What is known of a process.
@@ -100,7 +102,8 @@ pub(super) enum Age {
     New,
 }
 
-/// The processes that were asked before. A thread that waits for one of them holds up only those that ask the same one.
+/// The processes that were asked before. A thread that waits for one of them holds up only those
+/// that ask the same one.
 #[derive(Default)]
 pub(super) struct Tree {
     processes: Mutex<HashMap<u32, Arc<Mutex<Process>>>>,

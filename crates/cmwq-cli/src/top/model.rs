@@ -109,7 +109,8 @@ pub(super) struct Model {
     slowest: HashMap<(String, String), Item>,
     /// A row.
     selected: usize,
-    /// The queue that the user has selected, wherever its row goes; `None`: the first row, whichever queue has it.
+    /// The queue that the user has selected, wherever its row goes; `None`: the first row,
+    /// whichever queue has it.
     chosen: Option<u64>,
     sort: Sort,
     filter: String,

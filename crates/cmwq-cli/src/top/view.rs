@@ -1,4 +1,5 @@
-//! How `cmwq top` is drawn: a line about the process, the pods as a map of the machine, the workqueues, the items, the keys.
+//! How `cmwq top` is drawn: a line about the process, the pods as a map of the machine, the
+//! workqueues, the items, the keys.
 
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
@@ -17,7 +18,8 @@ use crate::output::{end_in_columns, printable, width as width_of};
 const PODS_LINES: u16 = 5;
 /// Lines for the items, with the frame.
 const ITEMS_LINES: u16 = 6;
-/// The columns of the workqueues: their least widths, and which are left out first where the terminal is narrow.
+/// The columns of the workqueues: their least widths, and which are left out first where the
+/// terminal is narrow.
 const WIDTHS: [u16; 13] = [8, 9, 12, 7, 4, 9, 4, 8, 7, 6, 7, 5, 8];
 const NAME: usize = 0;
 const WAITING: usize = 5;
@@ -185,7 +187,8 @@ fn draw_pods(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     frame.render_widget(Paragraph::new(lines), inner);
 }
 
-/// The top is the greatest rate, or twice the mean: what is steady stays at half the height, where a rise and a fall both show.
+/// The top is the greatest rate, or twice the mean: what is steady stays at half the height, where
+/// a rise and a fall both show.
 fn sparkline(history: &[u64]) -> String {
     let samples = (history.len() as u64).max(1);
     let mean = history.iter().sum::<u64>() / samples;

@@ -1,4 +1,5 @@
-//! Text in boxes, and boxes side by side. A piece of text here is a list of lines; every character is one column wide.
+//! Text in boxes, and boxes side by side. A piece of text here is a list of lines; every character
+//! is one column wide.
 
 pub(super) type Lines = Vec<String>;
 
@@ -26,8 +27,8 @@ pub(super) fn wrap(items: &[String], width: usize) -> Lines {
     lines
 }
 
-/// A box around `body` with `title` in its upper edge. The body sets the width; a title that would make the box wider
-/// than `width` is cut.
+/// A box around `body` with `title` in its upper edge. The body sets the width; a title that would
+/// make the box wider than `width` is cut.
 pub(super) fn frame(title: &str, body: &[String], width: usize) -> Lines {
     let body_columns = body.iter().map(|line| columns(line)).max().unwrap_or(0);
     let room = body_columns.max(width.saturating_sub(FRAME_COLUMNS));

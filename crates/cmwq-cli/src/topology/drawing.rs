@@ -105,7 +105,8 @@ impl Artist<'_> {
         text.split(' ').map(String::from).collect()
     }
 
-    /// The CPU quota of this process, and its group's weight; nothing if it has no quota and the usual weight.
+    /// The CPU quota of this process, and its group's weight; nothing if it has no quota and the
+    /// usual weight.
     fn quota(&self, columns: usize) -> Lines {
         let Some(quota) = &self.view.quota else {
             return Lines::new();
@@ -289,8 +290,8 @@ impl Artist<'_> {
             .collect()
     }
 
-    /// The parts as boxes side by side. On a large machine, of more than `alike_max` alike parts in a row one is drawn,
-    /// and the others are named below it.
+    /// The parts as boxes side by side. On a large machine, of more than `alike_max` alike parts in
+    /// a row one is drawn, and the others are named below it.
     fn draw_parts(
         &self,
         parts: Vec<Part>,

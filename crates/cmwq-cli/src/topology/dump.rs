@@ -70,7 +70,8 @@ fn step(a: &CpuSet, b: &CpuSet) -> Option<usize> {
         .then_some(step)
 }
 
-/// How many items from the first on are regular: on both sides, each is as far from the one before it as the second from the first.
+/// How many items from the first on are regular: on both sides, each is as far from the one before
+/// it as the second from the first.
 fn regular(items: &[(CpuSet, CpuSet)]) -> usize {
     let steps = |pair: &[(CpuSet, CpuSet)]| {
         Some((step(&pair[0].0, &pair[1].0)?, step(&pair[0].1, &pair[1].1)?))
@@ -105,7 +106,8 @@ fn map(items: impl Iterator<Item = (CpuSet, CpuSet)>, full: bool) -> Vec<String>
     out
 }
 
-/// Neighbouring numbers with the same value, together. (A set of pod numbers prints as one of CPUs does: `0-3`.)
+/// Neighbouring numbers with the same value, together. (A set of pod numbers prints as one of CPUs
+/// does: `0-3`.)
 fn runs<V: PartialEq>(values: impl Iterator<Item = (usize, V)>) -> Vec<(CpuSet, V)> {
     let mut runs: Vec<(CpuSet, V)> = Vec::new();
     for (number, value) in values {

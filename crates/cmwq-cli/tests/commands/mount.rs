@@ -122,7 +122,8 @@ fn a_file_that_is_read_in_pieces_is_read_to_its_end() {
     assert_eq!(String::from_utf8_lossy(&text), "größe\n");
 }
 
-/// What programs ask of folders whose files come and go by themselves; the answers are those of /sys in Linux 6.18.
+/// What programs ask of folders whose files come and go by themselves; the answers are those of
+/// /sys in Linux 6.18.
 #[test]
 fn what_sysfs_refuses_is_refused_alike() {
     use rustix::fs::{self, AtFlags, CWD, FileType, Mode};
@@ -173,7 +174,8 @@ fn what_sysfs_refuses_is_refused_alike() {
     assert_eq!(std::fs::read_to_string(&file).expect("a file"), "0\n");
 }
 
-/// Everything in such a mount fails, and the system's words, "Transport endpoint is not connected", do not say what is to be done.
+/// Everything in such a mount fails, and the system's words, "Transport endpoint is not connected",
+/// do not say what is to be done.
 #[test]
 fn a_mount_whose_command_was_killed_gives_a_hint() {
     let served = serve();

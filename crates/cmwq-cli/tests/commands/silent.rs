@@ -1,4 +1,5 @@
-//! Processes that do not answer, as stopped ones: nothing waits for them for ever, and others are not held up.
+//! Processes that do not answer, as stopped ones: nothing waits for them for ever, and others are
+//! not held up.
 
 use crate::common::{Served, serve};
 use crate::mount::Mounted;
@@ -97,7 +98,8 @@ fn the_files_of_a_silent_process_hold_up_no_others() {
 
     // The answer comes only after another process's file was read.
     let asking = std::thread::spawn(lookup(silent.join("io")));
-    // The first connection is that of a process which looked whether it serves; what is asked comes with a later one.
+    // The first connection is that of a process which looked whether it serves; what is asked comes
+    // with a later one.
     let mut asked = String::new();
     let connection = loop {
         let (connection, _) = listener.accept().expect("a client");

@@ -1,6 +1,7 @@
 //! `cmwq topology` as a user runs it: what it prints, and how it refuses.
 //!
-//! Sabotage tried: renaming a JSON key, numbering pods from 1 and printing clap's usage lines each fail a test here.
+//! Sabotage tried: renaming a JSON key, numbering pods from 1 and printing clap's usage lines each
+//! fail a test here.
 
 use crate::common::{cmwq, failed, refused, said};
 use std::fs;

@@ -102,7 +102,8 @@ pub struct Group {
     pub name: String,
     /// How many items of its queues may be active.
     pub max_active: usize,
-    /// Credits that its queues hold: those of active items, and some kept for the next items while no queue waits.
+    /// Credits that its queues hold: those of active items, and some kept for the next items while
+    /// no queue waits.
     pub held: usize,
     /// Waiters for a credit: queues, an unbound one once for each node where it waits.
     pub waiting: usize,

@@ -1,4 +1,5 @@
-//! What submission costs for each item, one by one and as a batch: one issuer queues a burst of reusable items, waits until all have run, and repeats.
+//! What submission costs for each item, one by one and as a batch: one issuer queues a burst of
+//! reusable items, waits until all have run, and repeats.
 //!
 //! `cargo run --release -p cmwq-measure --bin batch_cost`
 

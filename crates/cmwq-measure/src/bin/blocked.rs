@@ -2,9 +2,10 @@
 //!
 //! `cargo run --release -p cmwq-measure --bin blocked`
 //!
-//! On a per-CPU queue one item runs at a time. The first goes to sleep, the second is queued behind it: the time from
-//! the one to the start of the other is how long the CPU was left idle. Undeclared, the monitor has to find the sleeper: it
-//! looks at busy pools every 2 ms, and needs two looks.
+//! On a per-CPU queue one item runs at a time. The first goes to sleep, the second is queued behind
+//! it: the time from the one to the start of the other is how long the CPU was left idle.
+//! Undeclared, the monitor has to find the sleeper: it looks at busy pools every 2 ms, and needs
+//! two looks.
 
 use cmwq::{Completion, Engine, Workqueue, blocking};
 use std::error::Error;

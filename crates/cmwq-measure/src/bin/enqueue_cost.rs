@@ -1,6 +1,7 @@
-//! What `queue()` of a reusable item costs on a busy pool, alone on its line: the issuer queues idle items in rounds while
-//! every worker of the pool runs, so nobody is woken and nobody contends. Then the same while about every 64th call is timed, as
-//! it is in a process that serves a control endpoint.
+//! What `queue()` of a reusable item costs on a busy pool, alone on its line: the issuer queues
+//! idle items in rounds while every worker of the pool runs, so nobody is woken and nobody
+//! contends. Then the same while about every 64th call is timed, as it is in a process that serves
+//! a control endpoint.
 //!
 //! `cargo run --release -p cmwq-measure --bin enqueue_cost`
 

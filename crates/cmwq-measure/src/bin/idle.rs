@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p cmwq-measure --bin idle`
 //!
-//! CPU time is that of the whole process, with all its workers and the service thread. A second number says how it would
-//! look without workqueues: the same process, before it made any.
+//! CPU time is that of the whole process, with all its workers and the service thread. A second
+//! number says how it would look without workqueues: the same process, before it made any.
 
 use cmwq::{Engine, Workqueue};
 use rustix::time::{ClockId, clock_gettime};

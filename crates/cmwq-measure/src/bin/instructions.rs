@@ -1,8 +1,10 @@
-//! Something for `scripts/instructions` to count: many items by one of three ways, one thread at a time having anything to do.
+//! Something for `scripts/instructions` to count: many items by one of three ways, one thread at a
+//! time having anything to do.
 //!
-//! `instructions work N`: reusable items are queued on a frozen queue, a thousand at a time, which is then thawed and flushed, until N have
-//! run. `quiet`: the same, but the thread says before each item that it waits, so it does not count as one that floods. `spawn`: as `work`
-//! with closures whose handles are dropped. `join`: N closures, each joined at once.
+//! `instructions work N`: reusable items are queued on a frozen queue, a thousand at a time, which
+//! is then thawed and flushed, until N have run. `quiet`: the same, but the thread says before each
+//! item that it waits, so it does not count as one that floods. `spawn`: as `work` with closures
+//! whose handles are dropped. `join`: N closures, each joined at once.
 
 use cmwq::{Engine, Work};
 use std::hint::black_box;

@@ -1,11 +1,12 @@
-//! What `max_active` costs, counted: how often a pod goes to the store of active places that all pods of a queue share, per
-//! item, with 1, 2 and 4 issuers on four pods. Every such visit writes a line that the pods share; nothing else in
-//! the accounting does.
+//! What `max_active` costs, counted: how often a pod goes to the store of active places that all
+//! pods of a queue share, per item, with 1, 2 and 4 issuers on four pods. Every such visit writes a
+//! line that the pods share; nothing else in the accounting does.
 //!
 //! `cargo run --release -p cmwq-measure --bin limit_cost`
 //!
-//! Each issuer queues its item and waits for it, over and over, from a pod of its own. The second half of the table is a queue
-//! with fewer places than issuers: then the places have to change hands.
+//! Each issuer queues its item and waits for it, over and over, from a pod of its own. The second
+//! half of the table is a queue with fewer places than issuers: then the places have to change
+//! hands.
 
 use cmwq::topology::Topology;
 use cmwq::{Completion, Engine, Work};

@@ -1,4 +1,5 @@
-//! Runs a program that some system calls are refused to, as sandboxes do: `refuse EPERM sched_setaffinity,getcpu -- COMMAND...`
+//! Runs a program that some system calls are refused to, as sandboxes do: `refuse EPERM
+//! sched_setaffinity,getcpu -- COMMAND...`
 //!
 //! For `scripts/places`. The filter is seccomp's; the program and all that it starts have it.
 

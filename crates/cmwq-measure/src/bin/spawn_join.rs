@@ -1,4 +1,5 @@
-//! `spawn(..).join()` of an empty closure, in a loop, by as many issuers as asked for, each bound to a CPU in turn.
+//! `spawn(..).join()` of an empty closure, in a loop, by as many issuers as asked for, each bound
+//! to a CPU in turn.
 //!
 //! `cargo run --release -p cmwq-measure --bin spawn_join -- 1 2 4 16`
 

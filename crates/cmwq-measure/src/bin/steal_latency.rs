@@ -1,10 +1,13 @@
-//! How soon an idle pod begins to take from a backlogged neighbour: bursts of items, all queued to one of two pods of a CPU each.
+//! How soon an idle pod begins to take from a backlogged neighbour: bursts of items, all queued to
+//! one of two pods of a CPU each.
 //!
-//! `cargo run --release -p cmwq-measure --bin steal_latency [MICROSECONDS [ITEMS [PAUSE_MS]]]`: how long an item computes (1000), how many items a
-//! burst has (16), and how long the process is idle between two bursts (5). Printed are percentiles, over 200 bursts, of the time from when
-//! a burst's first item has started, so that its pod's CPU is taken, and its second one is queued and waits, to the first start of one on the
-//! other pod, and how many bursts were over before that. (Where the system lets the first item preempt the thread that queues, the second one comes
-//! a time slice later.) On a machine with one CPU it says nothing.
+//! `cargo run --release -p cmwq-measure --bin steal_latency [MICROSECONDS [ITEMS [PAUSE_MS]]]`: how
+//! long an item computes (1000), how many items a burst has (16), and how long the process is idle
+//! between two bursts (5). Printed are percentiles, over 200 bursts, of the time from when a
+//! burst's first item has started, so that its pod's CPU is taken, and its second one is queued and
+//! waits, to the first start of one on the other pod, and how many bursts were over before that.
+//! (Where the system lets the first item preempt the thread that queues, the second one comes a
+//! time slice later.) On a machine with one CPU it says nothing.
 
 use cmwq::topology::Topology;
 use cmwq::{Completion, Engine};

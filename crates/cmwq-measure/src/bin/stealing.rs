@@ -1,10 +1,12 @@
-//! What stealing between pods brings, and what it costs where nobody needs it: items of about 20 us on four pods of one CPU each.
+//! What stealing between pods brings, and what it costs where nobody needs it: items of about 20 us
+//! on four pods of one CPU each.
 //!
 //! `cargo run --release -p cmwq-measure --bin stealing`
 //!
-//! *One pod*: all items are queued from the first pod, 256 in flight. Strict, that pod's CPU does all of it, and the others idle; not strict, idle
-//! neighbours steal. *All pods*: the same number in flight, spread over the pods. No pod needs thieves then, and what stealing costs shows:
-//! items that a neighbour ran, and the rate. The two kinds of queue take turns.
+//! *One pod*: all items are queued from the first pod, 256 in flight. Strict, that pod's CPU does
+//! all of it, and the others idle; not strict, idle neighbours steal. *All pods*: the same number
+//! in flight, spread over the pods. No pod needs thieves then, and what stealing costs shows: items
+//! that a neighbour ran, and the rate. The two kinds of queue take turns.
 
 use cmwq::topology::Topology;
 use cmwq::{Completion, Engine, Work, Workqueue};

@@ -1,5 +1,6 @@
-//! The museum: known failures of this field, re-created as mutations of the library, and mutations of lines that are essential. Also read by
-//! build.rs. In `to`, MUTANT stands for the question whether the piece is active.
+//! The museum: known failures of this field, re-created as mutations of the library, and mutations
+//! of lines that are essential. Also read by build.rs. In `to`, MUTANT stands for the question
+//! whether the piece is active.
 
 mod counts;
 mod ends;

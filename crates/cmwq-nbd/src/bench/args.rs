@@ -31,8 +31,9 @@ the scenario left out.
 
 Exit status: 0 done, 1 the measurement could not be made, 2 a value was refused.")]
 pub(crate) struct Args {
-    /// What to measure: 1, 2, 3 (24, 8 and 4 jobs of 32k randrw with sha512), scaled (1, 1/3 and 1/6 jobs per CPU), 4k, buffered
-    /// (4k through the page cache of a file system), nfs [default: all]
+    /// What to measure: 1, 2, 3 (24, 8 and 4 jobs of 32k randrw with sha512), scaled (1, 1/3 and
+    /// 1/6 jobs per CPU), 4k, buffered (4k through the page cache of a file system), nfs [default:
+    /// all]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = scenario())]
     scenarios: Vec<Scenario>,
 
@@ -40,8 +41,8 @@ pub(crate) struct Args {
     #[arg(long, alias = "scope", value_name = "LIST", value_delimiter = ',', value_parser = one_of(&SCOPES))]
     scopes: Vec<&'static str>,
 
-    /// Numbers of cores in a cache shard; the scopes cache_shard and cache_shard-strict are measured with each of them [default:
-    /// CMWQ_CACHE_SHARD_SIZE, or else 8]
+    /// Numbers of cores in a cache shard; the scopes cache_shard and cache_shard-strict are
+    /// measured with each of them [default: CMWQ_CACHE_SHARD_SIZE, or else 8]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = whole(1, u32::MAX as usize), allow_hyphen_values = true)]
     shard_size: Vec<usize>,
 
@@ -74,7 +75,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DEVICE", value_parser = device, group = "medium")]
     device: Option<PathBuf>,
 
-    /// Read and write the file or device by io_uring: a request is one work item before the disk works and one after, as in dm-crypt
+    /// Read and write the file or device by io_uring: a request is one work item before the disk
+    /// works and one after, as in dm-crypt
     #[arg(long, requires = "medium")]
     pub(super) io_uring: bool,
 

@@ -61,8 +61,8 @@ impl Place {
     }
 }
 
-/// Writes all of `place` once. The first touch of memory is expensive, on a virtual machine more so; the run after another
-/// server's memory was given back would otherwise pay for all of it.
+/// Writes all of `place` once. The first touch of memory is expensive, on a virtual machine more
+/// so; the run after another server's memory was given back would otherwise pay for all of it.
 pub(super) fn fill(place: &Place, engine: &str, workspace: &Workspace) -> Result<(), CliError> {
     let job = format!(
         "[fill]\nthread=1\nrw=write\nend_fsync=1\nbs=256k\niodepth=16\nioengine={engine}\n{}\nsize={}\n",
@@ -73,7 +73,8 @@ pub(super) fn fill(place: &Place, engine: &str, workspace: &Workspace) -> Result
         .map_err(|what| CliError::failed(format!("filling the disk: {what}")))
 }
 
-/// The job file of a load, for every server alike: as published, but for the engine `nbd` where the published ones have a block device.
+/// The job file of a load, for every server alike: as published, but for the engine `nbd` where the
+/// published ones have a block device.
 pub(super) fn job_file(load: &Load, place: &Place, runtime: Duration) -> String {
     let Load {
         pattern,
@@ -98,10 +99,12 @@ pub(super) fn job_file(load: &Load, place: &Place, runtime: Duration) -> String 
     };
     job += match load.target {
         Target::Export => "",
-        // The file is there; its size is the disk's. Around the page cache: each read and write is a request of the server.
+        // The file is there; its size is the disk's. Around the page cache: each read and write is
+        // a request of the server.
         Target::File => "direct=1\nallow_file_create=0\nfallocate=none\n",
-        // Through the page cache, but not only into it: fio empties the cache of the file whenever it begins with it again, so
-        // that reads come from the device, and the last writes are on the device before the clock stops.
+        // Through the page cache, but not only into it: fio empties the cache of the file whenever
+        // it begins with it again, so that reads come from the device, and the last writes are on
+        // the device before the clock stops.
         Target::FileSystem => "direct=0\ninvalidate=1\nend_fsync=1\nallow_file_create=0\n",
     };
     job

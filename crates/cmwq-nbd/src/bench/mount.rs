@@ -4,9 +4,9 @@
 //! server ◄─ NBD ─ nbdfuse ◄─ FUSE ─ file ◄─ loop device ◄─ ext4 ◄─ fio
 //! ```
 //!
-//! The kernel's own NBD client would make the two steps in the middle one, but few systems have its module loaded, and
-//! nbdfuse needs none. The loop device does its I/O directly, past the page cache: data are cached once, by the file
-//! system.
+//! The kernel's own NBD client would make the two steps in the middle one, but few systems have its
+//! module loaded, and nbdfuse needs none. The loop device does its I/O directly, past the page
+//! cache: data are cached once, by the file system.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -169,7 +169,8 @@ impl Mount {
                 .args(["-o", "noatime", &device.0])
                 .arg(&dir),
         )?;
-        // `device` is dropped here: it goes with the mount, also if this process is killed and another one unmounts.
+        // `device` is dropped here: it goes with the mount, also if this process is killed and
+        // another one unmounts.
         Ok(Mount { dir })
     }
 }

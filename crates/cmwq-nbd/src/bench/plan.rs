@@ -171,7 +171,8 @@ fn small(cpus: usize, target: Target, engine: &'static str, where_to: &str) -> V
     ["randread", "randwrite", "randrw"].map(load).into()
 }
 
-/// Our server with each of `scopes`; the scopes whose pods are shards once with each of `shard_sizes`, if there are any.
+/// Our server with each of `scopes`; the scopes whose pods are shards once with each of
+/// `shard_sizes`, if there are any.
 pub(super) fn ours(scopes: &[&'static str], shard_sizes: &[usize]) -> Vec<Subject> {
     let mut subjects = Vec::new();
     for &scope in scopes {

@@ -34,7 +34,8 @@ pub(super) struct Delta {
     pub(super) stddev: Option<f64>,
     /// The mean less and plus two standard deviations.
     pub(super) two_sigma: Option<[f64; 2]>,
-    /// Whether that range is without 0. If not, or with a single run, the runs do not tell which of the two is faster.
+    /// Whether that range is without 0. If not, or with a single run, the runs do not tell which of
+    /// the two is faster.
     pub(super) tells: bool,
 }
 
@@ -92,7 +93,8 @@ pub(super) struct Outcome {
     pub(super) runs: Vec<Run>,
     /// Against the first row of its table.
     pub(super) delta: Option<Delta>,
-    /// One of the rows that the scenario compares: each of its requests is a work item of the queue whose scope it names.
+    /// One of the rows that the scenario compares: each of its requests is a work item of the queue
+    /// whose scope it names.
     pub(super) is_compared: bool,
 }
 

@@ -39,7 +39,8 @@ pub(super) fn install(program: &str, package: &str) -> Result<(), String> {
         .ok_or_else(|| format!("{program} is missing (apt-get install {package})"))
 }
 
-/// Makes `command` a process group of its own: Ctrl-C reaches only this process, which stops it when it is unused.
+/// Makes `command` a process group of its own: Ctrl-C reaches only this process, which stops it
+/// when it is unused.
 pub(super) fn own_group(command: &mut Command) -> &mut Command {
     command.process_group(0)
 }
@@ -88,8 +89,9 @@ pub(super) struct Workspace {
 }
 
 impl Workspace {
-    /// From now on the first signal to stop is only noted: the command unmounts and stops servers in order. A Ctrl-C after it ends
-    /// the process; no other signal does, since timeout(1) sends SIGTERM twice, to its command and to its process group.
+    /// From now on the first signal to stop is only noted: the command unmounts and stops servers
+    /// in order. A Ctrl-C after it ends the process; no other signal does, since timeout(1) sends
+    /// SIGTERM twice, to its command and to its process group.
     pub(super) fn new(medium: Medium, io_uring: bool) -> Result<Self, CliError> {
         let interrupted = Arc::new(AtomicBool::new(false));
         let failed = |error| CliError::failed(format!("cannot wait for signals: {error}"));
@@ -204,7 +206,8 @@ impl Workspace {
             .map_err(|error| CliError::failed(format!("{path}: {error}")))
     }
 
-    /// This program as a server, without a cipher. Its control endpoint, which has the counts, is in this directory.
+    /// This program as a server, without a cipher. Its control endpoint, which has the counts, is
+    /// in this directory.
     fn ours(&self, disk: &Disk, inline: bool) -> Result<Command, CliError> {
         let own = std::env::current_exe()
             .map_err(|error| CliError::failed(format!("cannot find its own program: {error}")))?;
@@ -272,7 +275,8 @@ impl Workspace {
             Subject::OursPlain { inline } => self.ours(disk, inline)?,
             Subject::Peer("nbdkit-memory") => nbdkit(&["memory", &size]),
             Subject::Peer("nbdkit-memory-luks") => {
-                // The header is loaded into the same memory that the plugin `memory` uses; the rest is sparse.
+                // The header is loaded into the same memory that the plugin `memory` uses; the rest
+                // is sparse.
                 let (header, whole) = self.luks_image(disk, false)?;
                 let (header, whole) = (format!("<{header}"), format!("size={whole}"));
                 nbdkit(&["--filter=luks", "data", &header, &whole, &passphrase])

@@ -1,4 +1,5 @@
-//! The library's cipher contexts. The only code that calls it, besides [`secret`](crate::secret), which has the memory.
+//! The library's cipher contexts. The only code that calls it, besides [`secret`](crate::secret),
+//! which has the memory.
 
 use std::io;
 use std::ptr::{self, NonNull};

@@ -1,8 +1,9 @@
 //! AES-XTS by sectors, as dm-crypt's `aes-xts-plain64` lays them out.
 //!
-//! Each sector is enciphered by itself. Its initial vector is its number, little endian, in 16 bytes, counted in units of 512 bytes
-//! whatever the sector size (as dm-crypt does unless told otherwise). The cipher is the library AWS-LC, which uses
-//! the widest AES instructions that the CPU has.
+//! Each sector is enciphered by itself. Its initial vector is its number, little endian, in 16
+//! bytes, counted in units of 512 bytes whatever the sector size (as dm-crypt does unless told
+//! otherwise). The cipher is the library AWS-LC, which uses the widest AES instructions that the
+//! CPU has.
 
 mod evp;
 mod xts_128;
@@ -19,8 +20,8 @@ use crate::key::{Key, KeyError};
 
 /// Initial vectors count in this unit.
 const VECTOR_UNIT: u64 = 512;
-/// Initial vectors that are made together, before the first is used. The library loads each as a whole: right after the two halves were
-/// stored, a load would wait for both.
+/// Initial vectors that are made together, before the first is used. The library loads each as a
+/// whole: right after the two halves were stored, a load would wait for both.
 const GROUP: usize = 8;
 
 /// Enciphers and deciphers sectors with a key, for any number of threads at the same time. Its
@@ -39,7 +40,8 @@ const GROUP: usize = 8;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Cipher {
-    /// Two threads cannot use one of the library's contexts at a time. There are several, and a thread takes a free one.
+    /// Two threads cannot use one of the library's contexts at a time. There are several, and a
+    /// thread takes a free one.
     contexts: Box<[CachePadded<Mutex<Contexts>>]>,
     sector_size: usize,
 }
@@ -154,8 +156,8 @@ pub struct Sectors<'a> {
 }
 
 impl Sectors<'_> {
-    /// Reads `from`, which lies at `offset` on the device, and writes `to`, which is as long. Offset and length are whole
-    /// sectors.
+    /// Reads `from`, which lies at `offset` on the device, and writes `to`, which is as long.
+    /// Offset and length are whole sectors.
     ///
     /// # Errors
     /// If the library fails, which it has no reason to.

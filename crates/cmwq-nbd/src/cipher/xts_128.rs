@@ -1,10 +1,11 @@
 //! AES-128-XTS, which the library does not have as a whole: its AES-128 in the mode of IEEE 1619.
 //!
-//! Block j of a sector is xored with a tweak before and after it is ciphered. The first tweak is the ciphered vector, and each
-//! next one the one before times α in GF(2^128), which is a shift.
+//! Block j of a sector is xored with a tweak before and after it is ciphered. The first tweak is
+//! the ciphered vector, and each next one the one before times α in GF(2^128), which is a shift.
 //!
-//! That is a chain in which each step waits for the one before. So sectors are ciphered several at a time, and a long one in
-//! pieces: their chains do not wait for each other, and the library is called once for all of them.
+//! That is a chain in which each step waits for the one before. So sectors are ciphered several at
+//! a time, and a long one in pieces: their chains do not wait for each other, and the library is
+//! called once for all of them.
 
 use std::io;
 

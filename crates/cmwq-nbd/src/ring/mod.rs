@@ -4,12 +4,14 @@
 //! worker ── submit ──► ring ──► kernel ──► ring ──► the reaper: returns the buffer and the result
 //! ```
 //!
-//! A [`Transfer`] owns its buffer. From [`submit`](Ring::submit) until the kernel has answered, the buffer is [lent](Lent): it stays at its
-//! address, and no thread frees or accesses it. Then it comes back with [`Ended`].
+//! A [`Transfer`] owns its buffer. From [`submit`](Ring::submit) until the kernel has answered, the
+//! buffer is [lent](Lent): it stays at its address, and no thread frees or accesses it. Then it
+//! comes back with [`Ended`].
 //!
-//! Each connection has a ring with an entry for each of its slots, and a slot has one transfer at a time. So there is always room:
-//! no entry is lost, and no thread waits for one. Entries are pushed under a lock. Submitting them needs none: a thread submits
-//! all entries, also those of other threads.
+//! Each connection has a ring with an entry for each of its slots, and a slot has one transfer at a
+//! time. So there is always room: no entry is lost, and no thread waits for one. Entries are pushed
+//! under a lock. Submitting them needs none: a thread submits all entries, also those of other
+//! threads.
 
 mod transfer;
 
@@ -113,7 +115,8 @@ impl Ring {
         })
     }
 
-    /// Gives a transfer to the kernel. [`reap_until_stopped`](Self::reap_until_stopped) reports its end, perhaps before this returns.
+    /// Gives a transfer to the kernel. [`reap_until_stopped`](Self::reap_until_stopped) reports its
+    /// end, perhaps before this returns.
     ///
     /// # Panics
     /// If the slot has a transfer already.

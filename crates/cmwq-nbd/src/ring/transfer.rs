@@ -57,7 +57,8 @@ impl Transfer {
     /// Takes in what the kernel has answered. `None`: the rest is still to be done.
     pub(super) fn advance(&mut self, answer: i32) -> Option<io::Result<()>> {
         match (answer, self.action) {
-            // The last: the kernel may cancel a thread's submissions when the thread ends, and workers come and go.
+            // The last: the kernel may cancel a thread's submissions when the thread ends, and
+            // workers come and go.
             (error, _) if [libc::EINTR, libc::EAGAIN, libc::ECANCELED].contains(&-error) => None,
             (error, _) if error < 0 => Some(Err(io::Error::from_raw_os_error(-error))),
             (_, Action::Sync) => Some(Ok(())),

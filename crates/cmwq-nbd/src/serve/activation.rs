@@ -14,7 +14,8 @@ pub(super) fn socket() -> Result<Option<OwnedFd>, CliError> {
         passed.map_err(|error| CliError::new(format!("LISTEN_PID, LISTEN_FDS: {error}")))?;
     match (passed.next(), passed.len()) {
         (None, _) => Ok(None),
-        // SAFETY: it is open, as its flags were set, and was given to this process to own; this is called once.
+        // SAFETY: it is open, as its flags were set, and was given to this process to own; this is
+        // called once.
         (Some(fd), 0) => Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) })),
         (Some(_), more) => Err(CliError::new(format!(
             "LISTEN_FDS: {} sockets were passed: it must be 1",

@@ -1,7 +1,7 @@
 //! The options of `cmwq-nbd serve`, and their reading.
 //!
-//! Values arrive as text and are read here, not by the argument parser, so that each bad one gives one line that names the
-//! value and says what is allowed.
+//! Values arrive as text and are read here, not by the argument parser, so that each bad one gives
+//! one line that names the value and says what is allowed.
 #![forbid(unsafe_code)]
 
 use std::net::SocketAddr;
@@ -60,17 +60,20 @@ pub(crate) struct Args {
     )]
     sector_size: Option<String>,
 
-    /// Listen at this Unix socket; only its owner may connect [default: $XDG_RUNTIME_DIR/cmwq-nbd/NAME.sock; for root without XDG_RUNTIME_DIR
+    /// Listen at this Unix socket; only its owner may connect [default:
+    /// $XDG_RUNTIME_DIR/cmwq-nbd/NAME.sock; for root without XDG_RUNTIME_DIR
     /// /run/cmwq-nbd/NAME.sock]
     #[arg(long, value_name = "PATH", conflicts_with = "listen")]
     socket: Option<PathBuf>,
 
-    /// Listen at this TCP address, such as 127.0.0.1:10809. Every user of this machine may connect there and read the decrypted disk.
-    /// Addresses other than the loopback's need --allow-remote. Port 0 takes any free port
+    /// Listen at this TCP address, such as 127.0.0.1:10809. Every user of this machine may connect
+    /// there and read the decrypted disk. Addresses other than the loopback's need --allow-remote.
+    /// Port 0 takes any free port
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<String>,
 
-    /// Allow --listen at an address that other machines reach. There is no authentication, and data are sent unencrypted
+    /// Allow --listen at an address that other machines reach. There is no authentication, and data
+    /// are sent unencrypted
     #[arg(long)]
     allow_remote: bool,
 
@@ -78,14 +81,16 @@ pub(crate) struct Args {
     #[arg(long)]
     read_only: bool,
 
-    /// Name of the disk that clients ask for (the export's name); the empty name always works too [default: the file's name, or memory]
+    /// Name of the disk that clients ask for (the export's name); the empty name always works too
+    /// [default: the file's name, or memory]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
     #[arg(long, value_name = "SCOPE", help = format!("The affinity scope, which says which CPUs share a worker pool: {}", scope_names()))]
     affinity_scope: Option<String>,
 
-    /// Carry out each request on the CPUs (the pod) that it arrived at: idle workers elsewhere do not take it, and the reader of a connection carries out none itself
+    /// Carry out each request on the CPUs (the pod) that it arrived at: idle workers elsewhere do
+    /// not take it, and the reader of a connection carries out none itself
     #[arg(long)]
     strict: bool,
 

@@ -32,8 +32,8 @@ use signals::Signals;
 pub(crate) const REQUESTS: &str = "nbd_requests";
 pub(crate) const INLINE: &str = "nbd_requests_inline";
 
-/// Has buffers, also those that slots keep, go back to the system with their connection. By default glibc keeps them in its heaps once it has freed one, and
-/// they lie scattered there.
+/// Has buffers, also those that slots keep, go back to the system with their connection. By default
+/// glibc keeps them in its heaps once it has freed one, and they lie scattered there.
 fn give_buffers_back() {
     #[cfg(target_env = "gnu")]
     // SAFETY: sets a parameter of the allocator, which it cannot refuse.
@@ -191,8 +191,9 @@ fn store(options: &Options) -> Result<Box<dyn Store>, CliError> {
     }
 }
 
-/// That of the requests is named as dm-crypt names its queue, and of the same kind: unbound. Both have a rescuer, since memory may be
-/// needed to write memory out to this very disk. `CPU_INTENSIVE` has no meaning there.
+/// That of the requests is named as dm-crypt names its queue, and of the same kind: unbound. Both
+/// have a rescuer, since memory may be needed to write memory out to this very disk.
+/// `CPU_INTENSIVE` has no meaning there.
 fn queues(options: &Options, encrypted: bool) -> Result<Queues, CliError> {
     let queue_error = |error: cmwq::Error| CliError::failed(error.to_string());
     // A write beyond the file size limit then fails, and does not end the process.

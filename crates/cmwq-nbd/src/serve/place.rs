@@ -1,4 +1,5 @@
-//! Where a server listens that is not told where: at a Unix socket, in a folder that only its user can change.
+//! Where a server listens that is not told where: at a Unix socket, in a folder that only its user
+//! can change.
 #![forbid(unsafe_code)]
 
 use std::env;
@@ -12,8 +13,8 @@ use cmwq_command::CliError;
 /// The folder below the user's own, or the system's.
 const FOLDER: &str = "cmwq-nbd";
 
-/// The socket of an export: `$XDG_RUNTIME_DIR/cmwq-nbd/NAME.sock`, or, for root without that, `/run/cmwq-nbd/NAME.sock`. Its folder is made if
-/// it is not there.
+/// The socket of an export: `$XDG_RUNTIME_DIR/cmwq-nbd/NAME.sock`, or, for root without that,
+/// `/run/cmwq-nbd/NAME.sock`. Its folder is made if it is not there.
 pub(super) fn default_socket(name: &str) -> Result<PathBuf, CliError> {
     if name.contains('/') {
         return Err(CliError::new(format!(

@@ -20,8 +20,9 @@ use crate::ring::Ring;
 const ZEROES: &[u8] = &[0; 64 << 10];
 /// How often the lock of a file in use is tried again, and the pause between two tries: two seconds in all.
 ///
-/// The successor of a killed server may find the file locked: the lock stays until the kernel has ended what the dead server's io_uring had in
-/// flight, perhaps after the process is gone. It must stay so long, since until then those writes may reach the file.
+/// The successor of a killed server may find the file locked: the lock stays until the kernel has
+/// ended what the dead server's io_uring had in flight, perhaps after the process is gone. It must
+/// stay so long, since until then those writes may reach the file.
 const ATTEMPTS: u32 = 200;
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(10);
 
@@ -51,7 +52,8 @@ pub struct FileStore {
     writes_untold: AtomicBool,
 }
 
-/// Locks the file, so that no two servers write to it. While it is in use `again` waits, and returns whether to try once more.
+/// Locks the file, so that no two servers write to it. While it is in use `again` waits, and
+/// returns whether to try once more.
 fn lock(file: &File, read_only: bool, mut again: impl FnMut() -> bool) -> io::Result<()> {
     let operation = if read_only {
         FlockOperation::NonBlockingLockShared
@@ -96,8 +98,8 @@ fn device_attribute(device: &Metadata, name: &str) -> Option<String> {
     text.ok().map(|text| text.trim().to_owned())
 }
 
-/// Whether the file system, or the device, can make zeroes without writing them out: asked in a way that changes nothing. `true` where it
-/// does not tell.
+/// Whether the file system, or the device, can make zeroes without writing them out: asked in a way
+/// that changes nothing. `true` where it does not tell.
 fn has_fast_zeroes(file: &File, size: u64) -> bool {
     let Ok(metadata) = file.metadata() else {
         return true;
@@ -126,8 +128,8 @@ fn read_cached(file: &File, offset: u64, buf: &mut [u8]) -> rustix::io::Result<u
     )
 }
 
-/// How the system may be asked for zeroes, in this order. On a device that has no command for zeroes it writes them out, unless a hole is asked
-/// for: that fails there.
+/// How the system may be asked for zeroes, in this order. On a device that has no command for
+/// zeroes it writes them out, unless a hole is asked for: that fails there.
 fn ways_to_zero(options: ZeroOptions, is_device: bool) -> impl Iterator<Item = FallocateFlags> {
     let hole = options.may_trim.then_some(FallocateFlags::PUNCH_HOLE);
     let range = !(options.only_fast && is_device);
@@ -142,7 +144,8 @@ impl FileStore {
     /// Waits at most two seconds for a file that another server has: a killed one may have writes in flight.
     ///
     /// # Errors
-    /// The system's; a file that stays in use by another server, or that is neither a file nor a block device.
+    /// The system's; a file that stays in use by another server, or that is neither a file nor a
+    /// block device.
     pub fn open(path: &Path, read_only: bool, block: u32) -> io::Result<FileStore> {
         // Opening a pipe would wait for its other end.
         let kind = std::fs::metadata(path)?.file_type();
@@ -235,8 +238,9 @@ impl Store for FileStore {
         true
     }
 
-    /// Where the file system cannot tell (ext4), it is written all the same: the write goes into the page cache and rarely waits, and
-    /// the kernel would hand one of io_uring to a thread of its own.
+    /// Where the file system cannot tell (ext4), it is written all the same: the write goes into
+    /// the page cache and rarely waits, and the kernel would hand one of io_uring to a thread of
+    /// its own.
     fn write_at_once(&self, offset: u64, data: &[u8]) -> Option<io::Result<()>> {
         let mut done = 0;
         while done < data.len() && !self.writes_untold.load(Ordering::Relaxed) {

@@ -40,7 +40,8 @@ pub struct MemoryStore {
     used: Box<[AtomicBool]>,
 }
 
-// SAFETY: the memory belongs to no thread; it is read and written under `locks` only, or by the kernel on our behalf.
+// SAFETY: the memory belongs to no thread; it is read and written under `locks` only, or by the
+// kernel on our behalf.
 unsafe impl Send for MemoryStore {}
 // SAFETY: as above.
 unsafe impl Sync for MemoryStore {}
@@ -61,7 +62,8 @@ impl MemoryStore {
                 MapFlags::PRIVATE | MapFlags::NORESERVE,
             )?
         };
-        // SAFETY: the mapping made above. Fewer page faults and address translations where the system has large pages.
+        // SAFETY: the mapping made above. Fewer page faults and address translations where the
+        // system has large pages.
         let _ = unsafe { madvise(base, length, Advice::LinuxHugepage) };
         Ok(MemoryStore {
             base: NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?,
@@ -140,8 +142,9 @@ impl MemoryStore {
                 .write()
                 .unwrap_or_else(PoisonError::into_inner);
             self.mark_used(&piece);
-            // SAFETY: inside the mapping, and no other thread uses it while the lock is held. The kernel may read it for a reply
-            // meanwhile, as a device does: to the program that is no access.
+            // SAFETY: inside the mapping, and no other thread uses it while the lock is held. The
+            // kernel may read it for a reply meanwhile, as a device does: to the program that is no
+            // access.
             let bytes = unsafe {
                 std::slice::from_raw_parts_mut(self.at(piece.start), size_of_range(&piece))
             };
@@ -181,7 +184,8 @@ impl MemoryStore {
         }
         let whole = piece.end - piece.start == STRIPE;
         if whole {
-            // SAFETY: whole pages of the mapping that no other thread uses while the lock is held; they are zeroes afterwards.
+            // SAFETY: whole pages of the mapping that no other thread uses while the lock is held;
+            // they are zeroes afterwards.
             unsafe {
                 madvise(
                     self.at(piece.start).cast::<c_void>(),

@@ -72,7 +72,8 @@ pub trait Store: Send + Sync {
     /// The system's.
     fn read(&self, offset: u64, buf: &mut [u8]) -> io::Result<()>;
 
-    /// Fills `buf` if that needs no waiting. `false`: it does, or the store cannot tell, and what is in `buf` is of no use.
+    /// Fills `buf` if that needs no waiting. `false`: it does, or the store cannot tell, and what
+    /// is in `buf` is of no use.
     fn read_at_once(&self, _offset: u64, _buf: &mut [u8]) -> bool {
         false
     }
@@ -82,7 +83,8 @@ pub trait Store: Send + Sync {
         false
     }
 
-    /// Writes all of `data` if that needs no waiting. `None`: it does, or the store cannot tell, and a part may be written.
+    /// Writes all of `data` if that needs no waiting. `None`: it does, or the store cannot tell,
+    /// and a part may be written.
     fn write_at_once(&self, _offset: u64, _data: &[u8]) -> Option<io::Result<()>> {
         None
     }

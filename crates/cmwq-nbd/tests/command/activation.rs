@@ -1,4 +1,5 @@
-//! Under a service manager: the socket is the manager's, before, during and after; and the manager gets notifications.
+//! Under a service manager: the socket is the manager's, before, during and after; and the manager
+//! gets notifications.
 //!
 //! Sabotage tried: shutting the passed socket down at the end fails the second start.
 

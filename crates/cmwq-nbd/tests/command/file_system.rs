@@ -119,7 +119,8 @@ fn fio_verifies_what_it_wrote() {
     }
 }
 
-/// The flags that a server of `image` announces; `None`: it has not started. `before` runs in a mount namespace of its own, with `folder`.
+/// The flags that a server of `image` announces; `None`: it has not started. `before` runs in a
+/// mount namespace of its own, with `folder`.
 fn announced(folder: &Path, before: &str) -> Option<u16> {
     let sockets = Dir::new();
     let socket = sockets.file("socket");

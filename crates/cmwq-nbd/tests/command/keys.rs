@@ -1,6 +1,7 @@
 //! Where keys are in the memory of a server.
 //!
-//! Sabotage tried: leaving out the cipher library's functions, `mlock`, or the advice about core dumps each fails the first test.
+//! Sabotage tried: leaving out the cipher library's functions, `mlock`, or the advice about core
+//! dumps each fails the first test.
 
 use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader};

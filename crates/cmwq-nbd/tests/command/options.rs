@@ -276,9 +276,11 @@ fn tcp_on_the_loopback() {
     assert!(child.wait().unwrap().success());
 }
 
-/// Makes the system call fail with `error`, as old kernels and sandboxes do. For a process that is about to become another program.
+/// Makes the system call fail with `error`, as old kernels and sandboxes do. For a process that is
+/// about to become another program.
 fn without_io_uring(error: i32) -> std::io::Result<()> {
-    // From linux/filter.h and linux/seccomp.h: load the call's number; if it is not io_uring_setup, skip one; fail; allow.
+    // From linux/filter.h and linux/seccomp.h: load the call's number; if it is not io_uring_setup,
+    // skip one; fail; allow.
     let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
     let mut filter = [
         step(0x20, 0, 0, 0),

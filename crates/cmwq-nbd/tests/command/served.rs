@@ -1,4 +1,5 @@
-//! The command, serving, and other programs on it. What is not installed is skipped, with a line that says so.
+//! The command, serving, and other programs on it. What is not installed is skipped, with a line
+//! that says so.
 
 use crate::common::{Deadline, Dir, pattern};
 use std::fs::Permissions;

@@ -1,4 +1,5 @@
-//! What the tests share: a server in this process, and a client that sends what the test wants, right or wrong.
+//! What the tests share: a server in this process, and a client that sends what the test wants,
+//! right or wrong.
 #![allow(dead_code, unused_imports, reason = "each test program uses its part")]
 
 #[path = "../../../cmwq/tests/harness/deadline.rs"]
@@ -51,7 +52,8 @@ pub(crate) fn memory(size: u64) -> Box<dyn Store> {
     Box::new(MemoryStore::new(size).unwrap())
 }
 
-/// A store in a file in each way that this system has: waited for, and by io_uring. Says if it lacks the second.
+/// A store in a file in each way that this system has: waited for, and by io_uring. Says if it
+/// lacks the second.
 pub(crate) fn ways(path: &Path, block: u32) -> impl Iterator<Item = Box<dyn Store>> {
     [false, true].into_iter().filter_map(move |by_io_uring| {
         let store = open_again(path, block);

@@ -14,8 +14,8 @@ fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(pair).collect()
 }
 
-/// IEEE 1619-2007, annex B: vector 4 (AES-128, data unit 0) and vector 10 (AES-256, data unit ff); both of 512 bytes, which are
-/// 00 to ff twice.
+/// IEEE 1619-2007, annex B: vector 4 (AES-128, data unit 0) and vector 10 (AES-256, data unit ff);
+/// both of 512 bytes, which are 00 to ff twice.
 const VECTORS: [(&str, u64, &str); 2] = [
     (
         "2718281828459045235360287471352631415926535897932384626433832795",

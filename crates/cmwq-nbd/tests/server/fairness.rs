@@ -12,7 +12,8 @@ use cmwq_nbd::store::{Extent, MemoryStore, Store, ZeroOptions};
 fn no_request_is_overtaken_without_end() {
     const IN_FLIGHT: u64 = 64;
     const LENGTH: u32 = 256 << 10;
-    // A thread that waits for a CPU is overtaken by some; the system's time slices are shorter than this many replies take.
+    // A thread that waits for a CPU is overtaken by some; the system's time slices are shorter than
+    // this many replies take.
     const MOST: u64 = 30 * IN_FLIGHT;
     let server = serve(memory(1 << 20), None, false);
     let mut client = server.client();

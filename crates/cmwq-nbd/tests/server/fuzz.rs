@@ -1,4 +1,5 @@
-//! Random bytes and random mutations of good sessions: the server never fails, and answers other clients meanwhile.
+//! Random bytes and random mutations of good sessions: the server never fails, and answers other
+//! clients meanwhile.
 //!
 //! `CMWQ_NBD_FUZZ_SECONDS` says for how long (2 unless set); `CMWQ_TEST_SEED` repeats a run.
 

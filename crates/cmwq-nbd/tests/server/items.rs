@@ -66,7 +66,8 @@ fn every_request_is_an_item_unless_readers_may_carry_out_short_ones() {
     std::fs::write(&file, vec![1; SIZE as usize]).unwrap();
     let stores = || ways(&file, 512).chain([memory(SIZE)]);
     for store in stores() {
-        // By io_uring a request is an item before and after the transfer, unless the page cache has what is read.
+        // By io_uring a request is an item before and after the transfer, unless the page cache has
+        // what is read.
         let is_cached = store.read_at_once(512, &mut [0; 512]);
         let twice = store.file_for_ring().is_some() && !is_cached;
         let (started, counted) = items_of_short_reads(store, false);

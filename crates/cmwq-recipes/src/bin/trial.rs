@@ -1,5 +1,6 @@
-//! A first trial: the same requests on tokio's blocking threads and on a workqueue, in turns. One file, to be copied into an empty
-//! project that depends on cmwq and tokio; then put your own work in the place of `compute` and `wait`.
+//! A first trial: the same requests on tokio's blocking threads and on a workqueue, in turns. One
+//! file, to be copied into an empty project that depends on cmwq and tokio; then put your own work
+//! in the place of `compute` and `wait`.
 
 use cmwq::Workqueue;
 use std::time::{Duration, Instant};

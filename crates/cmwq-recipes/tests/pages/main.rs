@@ -1,8 +1,9 @@
-//! The documentation says what is there: each link, path, name, command and option in a page is looked up in the sources.
+//! The documentation says what is there: each link, path, name, command and option in a page is
+//! looked up in the sources.
 //!
-//! Seen to fail: a link to a missing file and to a missing heading, a made-up path, function, type, method, variable, command and
-//! option (`made_up_names_are_found`); a decision without a state; a changed figure of the chart; an excuse that no page needs; a block of Rust with hidden
-//! lines.
+//! Seen to fail: a link to a missing file and to a missing heading, a made-up path, function, type,
+//! method, variable, command and option (`made_up_names_are_found`); a decision without a state; a
+//! changed figure of the chart; an excuse that no page needs; a block of Rust with hidden lines.
 
 mod foreign;
 mod page;
@@ -155,7 +156,8 @@ fn decisions_have_a_state() {
     assert!(decisions > 0);
 }
 
-/// The picture in docs/architecture.md has the layers that `crates/cmwq/tests/layers.rs` checks, in their order.
+/// The picture in docs/architecture.md has the layers that `crates/cmwq/tests/layers.rs` checks, in
+/// their order.
 #[test]
 fn the_picture_has_the_layers() {
     let read = |path: &str| fs::read_to_string(root().join(path)).expect("a file");

@@ -93,7 +93,8 @@ fn quote_line(number: usize, line: &str, quotes: &mut Vec<(usize, Quote)>) {
     }
 }
 
-/// What GitHub makes of a heading: small letters, hyphens for blanks, and nothing else but letters and digits.
+/// What GitHub makes of a heading: small letters, hyphens for blanks, and nothing else but letters
+/// and digits.
 fn slug(heading: &str) -> String {
     let heading = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = heading.chars().filter_map(|c| match c {

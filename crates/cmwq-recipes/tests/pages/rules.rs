@@ -9,7 +9,8 @@ use crate::sources::Sources;
 
 /// The commands of the project; what follows them is looked up.
 const COMMANDS: [&str; 3] = ["cmwq", "cmwq-nbd", "cmwq-sim"];
-/// The endings of files that are the project's when a page names them. (`.json`, `.html` and the like are what a reader makes.)
+/// The endings of files that are the project's when a page names them. (`.json`, `.html` and the
+/// like are what a reader makes.)
 const ENDINGS: [&str; 8] = [".rs", ".md", ".c", ".h", ".hpp", ".cpp", ".csv", ".svg"];
 /// The project's folders: what begins so must be there.
 const FOLDERS: [&str; 5] = ["crates/", "docs/", "scripts/", "benches/", ".ci/"];
@@ -126,7 +127,8 @@ impl<'a> Rules<'a> {
         if there { Ok(()) } else { missing() }
     }
 
-    /// A word of the sources; the end of one, where a page names a family (`_sync`); or a metric, whose prefix and unit are put to it.
+    /// A word of the sources; the end of one, where a page names a family (`_sync`); or a metric,
+    /// whose prefix and unit are put to it.
     fn word(&self, word: &str) -> bool {
         let metric = word.strip_prefix("cmwq_").is_some_and(|metric| {
             let metric = metric.strip_suffix("_total").unwrap_or(metric);

@@ -14,9 +14,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Blocks that one issuer has in flight, as published.
 const DEPTH: usize = 64;
-/// Deciphering a block, and what its issuer does with it, alone on a core. Both follow from the published rows of `system` on the 3900X (1.6: the slow-down by
-/// the SMT sibling). With 24 issuers 23.8 busy CPUs make 74,200 blocks a second: 321 µs each, 200 without the slow-down. With four, which are four busy CPUs
-/// at most, 63,600: 63 µs each of the issuers' time, 44 without.
+/// Deciphering a block, and what its issuer does with it, alone on a core. Both follow from the
+/// published rows of `system` on the 3900X (1.6: the slow-down by the SMT sibling). With 24 issuers
+/// 23.8 busy CPUs make 74,200 blocks a second: 321 µs each, 200 without the slow-down. With four,
+/// which are four busy CPUs at most, 63,600: 63 µs each of the issuers' time, 44 without.
 const DECIPHER_NS: u64 = 156_000;
 /// See `DECIPHER_NS`.
 const VERIFY_NS: u64 = 44_000;

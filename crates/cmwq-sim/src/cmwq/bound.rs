@@ -33,9 +33,10 @@ fn waits(load: &Load) -> bool {
     }
 }
 
-/// The merit that the CPUs would allow if queueing and waking took no time. Rounds with pauses in between are taken to begin at the same time at all
-/// issuers; if they do not, the merit may be better. `None`: items of no
-/// length have no such bound, and a machine that computes something else neither.
+/// The merit that the CPUs would allow if queueing and waking took no time. Rounds with pauses in
+/// between are taken to begin at the same time at all issuers; if they do not, the merit may be
+/// better. `None`: items of no length have no such bound, and a machine that computes something
+/// else neither.
 #[must_use]
 pub fn bound(load: &Load, machine: &Machine) -> Option<f64> {
     if load.item_ns == 0 || load.hogs || load.moving_ns > 0 {

@@ -71,7 +71,8 @@ pub struct Measured {
     pub enqueue: Latencies,
     /// What the machine did meanwhile.
     pub did: Totals,
-    /// The longest time for which something waited, nothing began, and a CPU idled; as far as the probe sees it.
+    /// The longest time for which something waited, nothing began, and a CPU idled; as far as the
+    /// probe sees it.
     pub idled_ns: u64,
     /// Bytes that are in use after the load, more than before.
     pub grown: i64,

@@ -145,7 +145,8 @@ impl Counts {
 
     /// The probe's look.
     fn look(&self, now: u64) {
-        // A thread of the engine that was woken, or made, and waits for the CPU of another one is the scheduler's to move.
+        // A thread of the engine that was woken, or made, and waits for the CPU of another one is
+        // the scheduler's to move.
         if self.waiting.load(Relaxed) <= 0 || os::waits_for_cpu(&["kworker/", "cmwq-"]) {
             return;
         }

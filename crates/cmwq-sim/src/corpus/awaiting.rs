@@ -22,8 +22,8 @@ impl Wake for Wakes {
     }
 }
 
-/// Polls until the result is there, and sleeps until a waker is called. As a task does that awaits several things, it polls more often than it is
-/// woken, each time with another waker.
+/// Polls until the result is there, and sleeps until a waker is called. As a task does that awaits
+/// several things, it polls more often than it is woken, each time with another waker.
 pub(super) fn awaited<F: Future + Unpin>(future: F) -> F::Output {
     awaited_by(4, future)
 }

@@ -1,6 +1,7 @@
 //! What is known of a run: which instances were accepted, begun and ended, and what must hold of them.
 //!
-//! All virtual threads share one OS thread: locks and counters of this file are not visible to the machine, and never contended.
+//! All virtual threads share one OS thread: locks and counters of this file are not visible to the
+//! machine, and never contended.
 #![forbid(unsafe_code)]
 
 use super::program::message;
@@ -46,7 +47,8 @@ struct Shot {
     goes: bool,
     begun: bool,
     ended: bool,
-    /// Its maker writes it, then its run, and those read it who have waited for that; `None`: it was taken back.
+    /// Its maker writes it, then its run, and those read it who have waited for that; `None`: it
+    /// was taken back.
     memory: Option<Arc<u64>>,
 }
 
@@ -82,7 +84,8 @@ impl Facts {
         }
     }
 
-    /// Of memory that is not atomic. A race is told here: in an item's function the engine would catch the panic.
+    /// Of memory that is not atomic. A race is told here: in an item's function the engine would
+    /// catch the panic.
     fn access<T>(&self, memory: *const T, access: Access) {
         let address = memory.addr();
         let checked = catch_unwind(|| weak::access_plain(address, access));
@@ -116,7 +119,8 @@ impl Facts {
         }
     }
 
-    /// In an item that has begun: it waits until all that was accepted has begun, if its queue lets another one begin meanwhile.
+    /// In an item that has begun: it waits until all that was accepted has begun, if its queue lets
+    /// another one begin meanwhile.
     pub(super) fn meet(&self, lane: &Lane) {
         if self.waiting.load(Relaxed) <= 0 || !lane.lets_one_wait() {
             return;
@@ -341,7 +345,8 @@ impl Account {
         })
     }
 
-    /// An instance is queued. Returns the flag that a run will see: its own, or that of the instance which was pending.
+    /// An instance is queued. Returns the flag that a run will see: its own, or that of the
+    /// instance which was pending.
     pub(super) fn queue(&self, facts: &Facts, queue: impl FnOnce() -> Queued) -> Option<u64> {
         let flag = self.raise();
         let queued = queue();
@@ -480,7 +485,8 @@ impl Account {
         begun == ended && (over == accepted || (drops && over < accepted))
     }
 
-    /// Runs have seen what was done before they were queued: when none is left. What was taken back has seen nothing.
+    /// Runs have seen what was done before they were queued: when none is left. What was taken back
+    /// has seen nothing.
     pub(super) fn has_seen(&self) -> bool {
         let seen = self.flag_seen.load(Relaxed) >= self.flag_owed.load(Relaxed);
         seen || self.removed.load(Relaxed) > 0 || self.is_delayed

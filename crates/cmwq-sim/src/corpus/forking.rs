@@ -1,13 +1,14 @@
-//! As [`rewind`](super::rewind) where that cannot be had, for example since the C library has no contexts (musl): each run is in a
-//! process of its own, forked from one that has not run. That takes several times as long.
+//! As [`rewind`](super::rewind) where that cannot be had, for example since the C library has no
+//! contexts (musl): each run is in a process of its own, forked from one that has not run. That
+//! takes several times as long.
 
 use super::snapshot::{Order, PATIENCE, Shared};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::FromRawFd;
 
-/// Orders are read from one descriptor, and what the end of each batch is told by is written to the other. Returns in each run, with its order. The process
-/// has one thread.
+/// Orders are read from one descriptor, and what the end of each batch is told by is written to the
+/// other. Returns in each run, with its order. The process has one thread.
 ///
 /// # Errors
 /// What the system refuses.

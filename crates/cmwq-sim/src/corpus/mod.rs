@@ -1,11 +1,13 @@
 //! Small programs under schedules with a guarantee.
 //!
-//! A program does one public operation on each of two or three threads. All programs follow from [one table](OPERATIONS) of
-//! operations: every pair, and every triple of those that act on one item, one queue or one pool. Their machine is set up once; each run begins
-//! there, under a schedule of its own seed. By the bound of the plan by priorities (see [`cmwq_vm::Plan`]) so many runs find every bug
-//! of a given depth in a program with 99.9 %: [`Size::runs`].
+//! A program does one public operation on each of two or three threads. All programs follow from
+//! [one table](OPERATIONS) of operations: every pair, and every triple of those that act on one
+//! item, one queue or one pool. Their machine is set up once; each run begins there, under a
+//! schedule of its own seed. By the bound of the plan by priorities (see [`cmwq_vm::Plan`]) so many
+//! runs find every bug of a given depth in a program with 99.9 %: [`Size::runs`].
 //!
-//! What must hold is in `world`: as for random programs (see [`crate::explore`]), and nothing waits while no thread is able to run.
+//! What must hold is in `world`: as for random programs (see [`crate::explore`]), and nothing waits
+//! while no thread is able to run.
 
 mod awaiting;
 mod common;
@@ -38,7 +40,8 @@ use std::time::Instant;
 const LEARNING: u64 = 64;
 /// Runs of a program from which its size is known.
 const SIZING: u64 = 64;
-/// If more of the runs before the first seed fail, the first seeds will fail too, and the size is of no interest.
+/// If more of the runs before the first seed fail, the first seeds will fail too, and the size is
+/// of no interest.
 const FAILURES: usize = 1;
 /// The seeds of both are none of the others'.
 const SIZING_SEEDS: u64 = 1 << 62;
@@ -203,8 +206,8 @@ impl Prepared {
         Ok(prepared)
     }
 
-    /// What no other thread can notice is no step from now on. Walks mix the threads most, and priorities let one be far ahead.
-    /// Returns how many runs have failed.
+    /// What no other thread can notice is no step from now on. Walks mix the threads most, and
+    /// priorities let one be far ahead. Returns how many runs have failed.
     fn learn(&mut self) -> Result<usize, String> {
         let (mut places, mut failures) = (BTreeMap::new(), 0);
         for run in 0..LEARNING {

@@ -16,8 +16,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// No thread is able to run for so long though something waits that may begin. Items that a thread has put into its own caller slot come with
-/// one of the monitor's ticks.
+/// No thread is able to run for so long though something waits that may begin. Items that a thread
+/// has put into its own caller slot come with one of the monitor's ticks.
 const STILL_NS: u64 = 200_000;
 /// What was accepted is over so long after all threads have done their operations.
 const REST_NS: u64 = 2_000_000_000;
@@ -46,7 +46,8 @@ impl Program {
         Program::pairs().chain(Program::triples())
     }
 
-    /// Every pair: each operation twice, then with the next one, and so on, so that the first pairs have all operations.
+    /// Every pair: each operation twice, then with the next one, and so on, so that the first pairs
+    /// have all operations.
     pub fn pairs() -> impl Iterator<Item = Program> {
         let count = OPERATIONS.len();
         (0..count).flat_map(move |apart| {

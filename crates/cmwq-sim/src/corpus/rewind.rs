@@ -1,11 +1,13 @@
 //! Puts a process back to where it was: its memory, and the place where it runs.
 //!
-//! A fork before each run does the same, and takes the kernel longer than the run takes: it copies page tables, and copies each page that the run
-//! writes when that happens. Here all writable memory is made read-only once. The first write to a page comes as a signal; its handler copies the page
-//! and makes it writable for good. Before the next run the copies are written back. After a few runs no page is written for the first time any more.
+//! A fork before each run does the same, and takes the kernel longer than the run takes: it copies
+//! page tables, and copies each page that the run writes when that happens. Here all writable
+//! memory is made read-only once. The first write to a page comes as a signal; its handler copies
+//! the page and makes it writable for good. Before the next run the copies are written back. After
+//! a few runs no page is written for the first time any more.
 //!
-//! What the kernel knows of the process does not go back: a run must map no memory and open no file. The memory of this module is shared, by which
-//! it is told from what goes back.
+//! What the kernel knows of the process does not go back: a run must map no memory and open no
+//! file. The memory of this module is shared, by which it is told from what goes back.
 
 use super::snapshot::{Order, PATIENCE, Shared};
 use std::ptr::{NonNull, null_mut};
@@ -49,8 +51,8 @@ unsafe extern "C" {
     fn swapcontext(from: *mut libc::ucontext_t, to: *const libc::ucontext_t) -> libc::c_int;
 }
 
-/// Orders are read from one descriptor, and what the end of each run is told by is written to the other. Returns in each run, with its order. The process has one
-/// thread.
+/// Orders are read from one descriptor, and what the end of each run is told by is written to the
+/// other. Returns in each run, with its order. The process has one thread.
 ///
 /// # Errors
 /// What the system refuses.
@@ -79,8 +81,9 @@ fn prepare(
     ends: libc::c_int,
     told: Shared,
 ) -> Result<Order, &'static str> {
-    // SAFETY: the mapping is there until the process ends, and this is the only thread. A context is used after it was made. After each return of
-    // `swapcontext` all is as it was at its call, but for what is in the store.
+    // SAFETY: the mapping is there until the process ends, and this is the only thread. A context
+    // is used after it was made. After each return of `swapcontext` all is as it was at its call,
+    // but for what is in the store.
     unsafe {
         let store = store.as_ptr();
         ((*store).orders, (*store).ends, (*store).told) = (orders, ends, Some(told));
@@ -124,7 +127,8 @@ unsafe fn enter(store: *mut Store, start: extern "C" fn()) {
 /// From here on memory is read-only until it is written.
 extern "C" fn first() {
     let store = STORE.load(Relaxed);
-    // SAFETY: this runs on the store's stack, and nothing else runs. The regions are mapped, and the handler makes their pages writable again.
+    // SAFETY: this runs on the store's stack, and nothing else runs. The regions are mapped, and
+    // the handler makes their pages writable again.
     unsafe {
         for at in 0..(*store).count {
             let (from, to) = (*store).regions[at];
@@ -138,7 +142,8 @@ extern "C" fn first() {
 
 extern "C" fn next() {
     let store = STORE.load(Relaxed);
-    // SAFETY: this runs on the store's stack, and what is written back are pages that are writable. System calls write to the store only.
+    // SAFETY: this runs on the store's stack, and what is written back are pages that are writable.
+    // System calls write to the store only.
     unsafe {
         let Some(told) = (*store).told else {
             libc::_exit(3)
@@ -186,7 +191,8 @@ unsafe fn next_order(store: *mut Store) {
     }
 }
 
-/// Memory that the C library hands out comes from what it has, whatever its size: a run neither maps memory nor gives any back.
+/// Memory that the C library hands out comes from what it has, whatever its size: a run neither
+/// maps memory nor gives any back.
 fn keep_mappings() {
     // SAFETY: numbers alone. What is allocated and freed at once leaves room for all that a run allocates.
     unsafe {
@@ -196,7 +202,8 @@ fn keep_mappings() {
     }
 }
 
-/// The kernel writes to this part of a thread's memory when the thread moves to another CPU, and ends the process if it is read-only.
+/// The kernel writes to this part of a thread's memory when the thread moves to another CPU, and
+/// ends the process if it is read-only.
 fn forget_rseq() -> Result<(), &'static str> {
     const UNREGISTER: libc::c_int = 1;
     #[cfg(target_arch = "x86_64")]
@@ -255,8 +262,8 @@ unsafe fn catch_writes(store: *mut Store) -> Result<(), &'static str> {
 
 extern "C" fn written(_: libc::c_int, info: *const libc::siginfo_t, _: *mut libc::c_void) {
     let store = STORE.load(Relaxed);
-    // SAFETY: the handler runs on the store's stack, on the only thread, for an access to this address. The page was readable: it is one of the
-    // process's own regions.
+    // SAFETY: the handler runs on the store's stack, on the only thread, for an access to this
+    // address. The page was readable: it is one of the process's own regions.
     unsafe {
         let at = (*info).si_addr() as usize / PAGE * PAGE;
         let kept = (*store).kept;

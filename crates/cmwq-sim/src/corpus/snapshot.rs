@@ -1,8 +1,10 @@
-//! One machine that is set up once and run many times: each run begins with the same memory, and a crash ends that run alone.
+//! One machine that is set up once and run many times: each run begins with the same memory, and a
+//! crash ends that run alone.
 //!
-//! Three processes: the driver asks for runs; the server holds the machine, and forks; its child does what is asked, and goes
-//! back (`rewind`) after each run. If a run crashes, the server, which has not run, forks again. Where a process cannot go back,
-//! or if the environment has [`FORKS`], the child [forks](super::forking) for each run instead.
+//! Three processes: the driver asks for runs; the server holds the machine, and forks; its child
+//! does what is asked, and goes back (`rewind`) after each run. If a run crashes, the server, which
+//! has not run, forks again. Where a process cannot go back, or if the environment has [`FORKS`],
+//! the child [forks](super::forking) for each run instead.
 
 use super::forking;
 #[cfg(target_env = "gnu")]
@@ -312,8 +314,8 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    /// `hold` sets up a machine in a process of its own, calls [`Server::serve`], and ends each run by [`Told::ends`]. It returns why it could
-    /// not. The process must have one thread.
+    /// `hold` sets up a machine in a process of its own, calls [`Server::serve`], and ends each run
+    /// by [`Told::ends`]. It returns why it could not. The process must have one thread.
     ///
     /// # Errors
     /// There is no process to be had.
@@ -414,7 +416,8 @@ impl Drop for Snapshot {
     fn drop(&mut self) {
         self.orders = None;
         let mut status = 0;
-        // SAFETY: the server is ours, and has not been waited for; it ends when nothing can be asked any more. Nothing uses the page then.
+        // SAFETY: the server is ours, and has not been waited for; it ends when nothing can be
+        // asked any more. Nothing uses the page then.
         unsafe {
             libc::waitpid(self.pid, &raw mut status, 0);
             libc::munmap(self.shared.0.as_ptr().cast(), size_of::<Page>());

@@ -244,7 +244,8 @@ pub const OPERATIONS: &[Operation] = &[
         |w| w.facts.drains.store(true, Relaxed),
         |w| {
             w.q.wq.drain().expect("not from an item");
-            // No other thread has gone on since the queue was opened again: this is what was accepted before or meanwhile.
+            // No other thread has gone on since the queue was opened again: this is what was
+            // accepted before or meanwhile.
             let accepted = w.all_accepted(&w.q);
             w.after_flush(&accepted, "a drain");
         },

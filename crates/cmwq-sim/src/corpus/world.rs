@@ -1,6 +1,7 @@
 //! What the operations of a small program share, and what must hold of it.
 //!
-//! All virtual threads share one OS thread: locks and counters of this file are not visible to the machine, and never contended.
+//! All virtual threads share one OS thread: locks and counters of this file are not visible to the
+//! machine, and never contended.
 
 pub(super) use super::facts::{Account, Facts, Lane, ShotId};
 use cmwq_simulated::affinity::AffinityScope;
@@ -16,7 +17,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Between any two steps of a thread's own others may come: it touches a line, by an access that the others' accesses do not commute with.
+/// Between any two steps of a thread's own others may come: it touches a line, by an access that
+/// the others' accesses do not commute with.
 pub(super) fn step() {
     static LINE: u64 = 0;
     os::touch((&raw const LINE).addr(), Access::Update);

@@ -20,7 +20,8 @@ use std::time::Duration;
 
 const MINUTE_NS: u64 = 60_000_000_000;
 
-/// Virtual minutes after which a run is one that hangs. Where threads are refused each worker takes some seconds, and a program of drains an hour.
+/// Virtual minutes after which a run is one that hangs. Where threads are refused each worker takes
+/// some seconds, and a program of drains an hour.
 fn limit_minutes(program: &Program) -> u64 {
     match program.faults.refuse_ppm {
         0 => 20,
@@ -156,7 +157,8 @@ impl State {
     }
 }
 
-/// How long something may wait while a CPU idles: what the monitor needs to find a worker asleep, and what the faults add.
+/// How long something may wait while a CPU idles: what the monitor needs to find a worker asleep,
+/// and what the faults add.
 fn bound_ns(faults: &Faults) -> u64 {
     let creation = match faults.refuse_ppm {
         0 => 0,
@@ -296,8 +298,8 @@ fn watch(program: &Program, state: &Arc<State>) {
     });
 }
 
-/// The process forks, and waits for its child, which takes no virtual time. `issuer` did the program's operations until then; it is dropped in the
-/// child.
+/// The process forks, and waits for its child, which takes no virtual time. `issuer` did the
+/// program's operations until then; it is dropped in the child.
 fn fork(issuer: Issuer, topology: &Topology, faults: Faults, state: &State) -> Issuer {
     let before = BeforeFork::new(&issuer.world);
     let (mut verdict, parent) = std::io::pipe().expect("two descriptors");
@@ -349,7 +351,8 @@ fn end_child(mut parent: PipeWriter, why: &str) -> ! {
     unsafe { libc::_exit(i32::from(failed)) }
 }
 
-/// How many of the issuer's operations come before the fork, if the program forks in this issuer. Every other program forks in an item.
+/// How many of the issuer's operations come before the fork, if the program forks in this issuer.
+/// Every other program forks in an item.
 fn fork_place(program: &Program, issuer: usize, ops: usize) -> Option<usize> {
     let seed = program.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8;
     let forks = program.forks && seed as usize % program.issuers == issuer;

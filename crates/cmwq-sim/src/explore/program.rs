@@ -1,5 +1,6 @@
-//! Random programs as data: what each issuer does, in order, on which machine, with which faults. Everything follows from the seed, and any subset of
-//! the operations is a program too, which is what shrinking needs.
+//! Random programs as data: what each issuer does, in order, on which machine, with which faults.
+//! Everything follows from the seed, and any subset of the operations is a program too, which is
+//! what shrinking needs.
 
 use super::programs::{KINDS, pick};
 use cmwq_vm::machine::{Costs, Machine, Place, Placement, preset};
@@ -124,7 +125,8 @@ pub const SHAPES: [Shape; 16] = [
     [2, 2, 2, 8, 2],
 ];
 
-/// The description of a shape in hwloc's syntax. The library numbers its CPUs depth first, as [`machine`] does.
+/// The description of a shape in hwloc's syntax. The library numbers its CPUs depth first, as
+/// [`machine`] does.
 #[must_use]
 pub fn description(shape: Shape) -> String {
     let [packages, nodes, llcs, cores, threads] = shape;
@@ -198,7 +200,8 @@ impl Program {
         let draws = [random.below(16), random.below(16), random.below(16)];
         let shape = draws.iter().copied().min().unwrap_or(0) as usize;
         let cpus: usize = SHAPES[shape].iter().product();
-        // The logarithm of a program's size is about uniform: many small ones take no longer than a large one, and find more.
+        // The logarithm of a program's size is about uniform: many small ones take no longer than a
+        // large one, and find more.
         let octave = random.below(7).min(random.below(8));
         let count = (4 << octave) + random.below(4 << octave);
         let issuers = match random.below(4) {
@@ -231,7 +234,8 @@ impl Program {
         replace_some(&mut ops, || {
             (churns && apart.below(3) == 0).then_some(Kind::Churn)
         });
-        // Of what is seldom drawn, several seldom meet: in some programs a few kinds are most of the operations.
+        // Of what is seldom drawn, several seldom meet: in some programs a few kinds are most of
+        // the operations.
         let mut apart = Random::new(seed.wrapping_mul(0xe703_7ed1_a0b4_28db) ^ 0xf0c5);
         let favours = apart.below(4) == 0;
         let favoured: Vec<Kind> = (0..2 + apart.below(4))
@@ -312,7 +316,8 @@ fn replace_some(ops: &mut [Op], mut other: impl FnMut() -> Option<Kind>) {
     }
 }
 
-/// Drawn apart. A memory whose stores are seen late by chance finds what needs two of them, one with long times what needs other threads meanwhile.
+/// Drawn apart. A memory whose stores are seen late by chance finds what needs two of them, one
+/// with long times what needs other threads meanwhile.
 pub(crate) fn draw_weak(seed: u64) -> WeakMemory {
     let mut apart = Random::new(seed.wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ 0x3ea4);
     let mut one_of = |these: [u32; 4]| these[apart.below(4) as usize];

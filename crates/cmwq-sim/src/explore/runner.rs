@@ -154,7 +154,8 @@ impl Runner {
         Ok(verdict.expect("one case has one verdict"))
     }
 
-    /// Runs cases, some `at_once` of them at a time; `done` is called with each verdict, in the order of the cases, and returns whether to go on.
+    /// Runs cases, some `at_once` of them at a time; `done` is called with each verdict, in the
+    /// order of the cases, and returns whether to go on.
     ///
     /// # Errors
     /// No process can be made.

@@ -4,7 +4,8 @@ use super::program::FaultSet;
 use super::runner::{Case, Runner, Verdict};
 use std::collections::BTreeSet;
 
-/// Schedules that are tried for each smaller program: what is left out changes the course of all that follows.
+/// Schedules that are tried for each smaller program: what is left out changes the course of all
+/// that follows.
 const SCHEDULES: u64 = 4;
 
 /// The smallest case found within `runs` runs, and how it fails.

@@ -1,4 +1,5 @@
-//! The published micro-benchmark on the reference engine: each issuer queues its one item, waits for it, and so on.
+//! The published micro-benchmark on the reference engine: each issuer queues its one item, waits
+//! for it, and so on.
 
 use super::{Completion, Item, Queue, Settings};
 use cmwq_vm::machine::Machine;
@@ -150,8 +151,8 @@ impl Shared {
         }
     }
 
-    /// The sum of each issuer's own rate while it was at it: what comes before the last has begun and after the first has ended does not distort it
-    /// much.
+    /// The sum of each issuer's own rate while it was at it: what comes before the last has begun
+    /// and after the first has ended does not distort it much.
     fn rate(&self, items: usize) -> f64 {
         self.spans
             .borrow()

@@ -1,9 +1,11 @@
 //! What the reference engine's own instructions take, and the two figures that are fitted on measured rows.
 //!
-//! The model has two unknowns for each machine. What is done under a pool's lock decides how many items one pool bears, so it is fitted on the
-//! `cache` row. The other one is fitted on the `cpu` row, where pools are no bottleneck. It is what limits that row. Where the node's counter of active items
-//! can be the limit (compare-exchange loops of 72 CPUs without a common order, on 64-bit Arm), that is how often a CPU keeps a line until a
-//! compare-exchange that failed is repeated; elsewhere it is the length of the path.
+//! The model has two unknowns for each machine. What is done under a pool's lock decides how many
+//! items one pool bears, so it is fitted on the `cache` row. The other one is fitted on the `cpu`
+//! row, where pools are no bottleneck. It is what limits that row. Where the node's counter of
+//! active items can be the limit (compare-exchange loops of 72 CPUs without a common order, on
+//! 64-bit Arm), that is how often a CPU keeps a line until a compare-exchange that failed is
+//! repeated; elsewhere it is the length of the path.
 #![forbid(unsafe_code)]
 
 use super::{Settings, WakeOrder, roundtrip};
@@ -45,8 +47,8 @@ pub struct Model {
     pub fitted: Fitted,
     /// The path of one item outside the locks, where it is not fitted: an estimate.
     pub path_ns: u64,
-    /// The queueing call's share of the path, in parts per thousand. Chosen with sight of the enqueue latencies of `cpu` rows; throughput hardly
-    /// depends on it.
+    /// The queueing call's share of the path, in parts per thousand. Chosen with sight of the
+    /// enqueue latencies of `cpu` rows; throughput hardly depends on it.
     pub queue_ppt: u64,
     /// See [`EngineCosts::kept_ppt`], where it is not fitted: an estimate.
     pub kept_ppt: u64,

@@ -1,8 +1,10 @@
 //! A reference of the kernel's protocol for unbound workqueues: what published figures can be compared with.
 //!
-//! Written from its documented behaviour. A pool is a worklist behind one spinlock; an enqueue puts the item there and wakes the most recently idle worker,
-//! under the lock or (since 7.3) after it; a worker that starts an item wakes the next one while more waits, and goes on until nothing
-//! does. The picked worker stays on the idle list until it runs. Active items are counted for the whole node, in one line that all pools write.
+//! Written from its documented behaviour. A pool is a worklist behind one spinlock; an enqueue puts
+//! the item there and wakes the most recently idle worker, under the lock or (since 7.3) after it;
+//! a worker that starts an item wakes the next one while more waits, and goes on until nothing
+//! does. The picked worker stays on the idle list until it runs. Active items are counted for the
+//! whole node, in one line that all pools write.
 
 mod bench;
 mod costs;
@@ -221,7 +223,8 @@ impl Queue {
         true
     }
 
-    /// Adds to the node's counter, which has a limit: a load, and compare-exchanges until no other CPU came between.
+    /// Adds to the node's counter, which has a limit: a load, and compare-exchanges until no other
+    /// CPU came between.
     fn count_active(&self) {
         access(self.active, Access::Read);
         let mut seen = self.changes.get();

@@ -29,10 +29,12 @@ const BLOCKS: &str = "block-load";
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The machine to simulate: grace, 8321hc, 9d64, 3900x, d2191a, two-vcpus or 16-vcpus; a JSON file with name, synthetic and costs; or a copy of a machine's /sys
+    /// The machine to simulate: grace, 8321hc, 9d64, 3900x, d2191a, two-vcpus or 16-vcpus; a JSON
+    /// file with name, synthetic and costs; or a copy of a machine's /sys
     #[arg(long, value_name = "NAME|FILE", conflicts_with = "synthetic")]
     machine: Option<String>,
-    /// The machine to simulate in hwloc's syntax, for example 'pack:1 l3:2 core:16 pu:2'; moving a cache line is assumed to cost what it costs in the presets
+    /// The machine to simulate in hwloc's syntax, for example 'pack:1 l3:2 core:16 pu:2'; moving a
+    /// cache line is assumed to cost what it costs in the presets
     #[arg(long, value_name = "TEXT")]
     synthetic: Option<String>,
     #[arg(long, value_delimiter = ',', value_name = "LIST", help = format!("Affinity scopes, of {} [default: all]", scopes().join(", ")))]
@@ -45,7 +47,8 @@ pub(crate) struct Arguments {
         allow_hyphen_values = true
     )]
     shard_size: Option<Vec<String>>,
-    /// What runs on the machine: the library itself (cmwq), a model of the kernel's workqueue for comparison (kernel), or both [default: cmwq; with --calibrate: kernel]
+    /// What runs on the machine: the library itself (cmwq), a model of the kernel's workqueue for
+    /// comparison (kernel), or both [default: cmwq; with --calibrate: kernel]
     #[arg(long, value_enum)]
     engine: Option<Engines>,
     /// With --engine kernel: when the thread that queues an item wakes a worker [default: under-lock]
@@ -62,13 +65,16 @@ pub(crate) struct Arguments {
     /// Keep every item in the group of CPUs (pod) that it was queued from
     #[arg(long)]
     pub(super) strict: bool,
-    /// Number of threads that queue items: a number, half (of the CPUs) or all [default: what the load sets; with --engine kernel: all]
+    /// Number of threads that queue items: a number, half (of the CPUs) or all [default: what the
+    /// load sets; with --engine kernel: all]
     #[arg(long, value_name = "NUMBER", value_parser = issuers)]
     issuers: Option<Issuers>,
-    /// How long the rate is measured each time, in simulated microseconds. A row ends when two such times agree within 5 %, and says so if none do [default: what the load needs, 2000 or more]
+    /// How long the rate is measured each time, in simulated microseconds. A row ends when two such
+    /// times agree within 5 %, and says so if none do [default: what the load needs, 2000 or more]
     #[arg(long, allow_hyphen_values = true, value_name = "US", value_parser = whole(1, MOST_WINDOW_US))]
     pub(super) window_us: Option<u64>,
-    /// With --engine kernel: how many items each thread queues in the first run; the number is doubled until two runs agree [default: 200; with --published: 400]
+    /// With --engine kernel: how many items each thread queues in the first run; the number is
+    /// doubled until two runs agree [default: 200; with --published: 400]
     #[arg(long, allow_hyphen_values = true, value_parser = whole(1, MOST_ITEMS))]
     pub(super) items: Option<usize>,
     /// The seed of all random choices: the same seed gives the same result
@@ -77,28 +83,33 @@ pub(crate) struct Arguments {
     /// Run each row with this many seeds, beginning with --seed, and print the mean rate
     #[arg(long, default_value_t = 3, allow_hyphen_values = true, value_parser = whole(1, MOST_SEEDS))]
     pub(super) seeds: u64,
-    /// Number of processes that run at the same time, each simulating one row [default: the number of CPUs of this machine]
+    /// Number of processes that run at the same time, each simulating one row [default: the number
+    /// of CPUs of this machine]
     #[arg(long, allow_hyphen_values = true, value_parser = whole(1, MOST_JOBS))]
     jobs: Option<usize>,
     /// Compare cache shards of many sizes, and say which size is best
     #[arg(long, conflicts_with_all = ["scopes", "shard_size"])]
     sweep: bool,
-    /// Items per second that were measured with the kernel on that machine; the costs that the model of the kernel needs are chosen to match them
+    /// Items per second that were measured with the kernel on that machine; the costs that the
+    /// model of the kernel needs are chosen to match them
     #[arg(long, value_name = "cpu=X,cache=Y")]
     calibrate: Option<String>,
     /// Print every published measurement of the kernel beside the model's result, with the error of the ratio
     #[arg(long)]
     pub(super) published: bool,
-    /// Run every load with every scope and shard size on every machine, and on half of it. The results are added to this file; those that it already has are not run again
+    /// Run every load with every scope and shard size on every machine, and on half of it. The
+    /// results are added to this file; those that it already has are not run again
     #[arg(long, value_name = "FILE", conflicts_with_all = ["machine", "synthetic", "scopes", "shard_size", "engine", "sweep", "calibrate", "published", "issuers", "item_us"])]
     pub(super) matrix: Option<PathBuf>,
     /// With --matrix: the machines, as names or descriptions, separated by semicolons [default: all]
     #[arg(long, value_delimiter = ';', value_name = "LIST", requires = "matrix")]
     pub(super) machines: Option<Vec<String>>,
-    /// With --matrix: the loads, each as NAME, NAME@ISSUERS, NAME/US or NAME@ISSUERS/US [default: those that programs have every day]
+    /// With --matrix: the loads, each as NAME, NAME@ISSUERS, NAME/US or NAME@ISSUERS/US [default:
+    /// those that programs have every day]
     #[arg(long, value_delimiter = ',', value_name = "LIST", requires = "matrix")]
     pub(super) loads: Option<Vec<String>>,
-    /// With --matrix: begin no run after so many seconds, and show what is done by then; the same command goes on
+    /// With --matrix: begin no run after so many seconds, and show what is done by then; the same
+    /// command goes on
     #[arg(long, value_name = "SECONDS", requires = "matrix")]
     pub(super) within: Option<u64>,
     /// Format of the output

@@ -1,4 +1,5 @@
-//! A page with plots, in one file: throughput over CPUs of a pod, latency curves, where the time of an item goes.
+//! A page with plots, in one file: throughput over CPUs of a pod, latency curves, where the time of
+//! an item goes.
 
 use super::rows::{Row, Table};
 use std::fmt::Write;

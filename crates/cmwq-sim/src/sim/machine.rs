@@ -49,7 +49,8 @@ pub(super) fn synthetic(text: &str) -> Result<Described, String> {
     machine(text, &topology, Costs::default()).map_err(|error| format!("--synthetic: {error}"))
 }
 
-/// `{"name": …, "synthetic": "pack:1 l3:2 core:8 pu:2", "costs": {"wake_ns": 900, …}}`; costs that are left out are the estimates that all presets share.
+/// `{"name": …, "synthetic": "pack:1 l3:2 core:8 pu:2", "costs": {"wake_ns": 900, …}}`; costs that
+/// are left out are the estimates that all presets share.
 fn from_json(text: &str) -> Result<Described, String> {
     let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let fields = value
@@ -127,7 +128,8 @@ fn set_cost(costs: &mut Costs, key: &str, value: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// CPUs, nodes and packages are numbered anew, in the same order without gaps: a system's own numbers have more bits than a machine's.
+/// CPUs, nodes and packages are numbered anew, in the same order without gaps: a system's own
+/// numbers have more bits than a machine's.
 fn machine(name: &str, topology: &Topology, costs: Costs) -> Result<Described, String> {
     let online: Vec<usize> = topology.online().iter().collect();
     if online.len() > MAX_CPUS {

@@ -1,8 +1,9 @@
 //! The published storage tables (3, 4 and 7 of `docs/lab/published.csv`) on the reference engine.
 //!
-//! Each job keeps some blocks in flight. A block that is read comes from the device, and an item deciphers it; one that is written
-//! is enciphered by an item and goes to the device. The job then takes its own time over it. The device answers after a
-//! latency, and takes so many blocks a second at most.
+//! Each job keeps some blocks in flight. A block that is read comes from the device, and an item
+//! deciphers it; one that is written is enciphered by an item and goes to the device. The job then
+//! takes its own time over it. The device answers after a latency, and takes so many blocks a
+//! second at most.
 #![forbid(unsafe_code)]
 
 mod load;
@@ -21,7 +22,8 @@ pub struct Row {
     pub table: u8,
     /// The row in it.
     pub row: String,
-    /// Table 4: MiB/s read; table 3 and the differences of table 7: percent; the other rows of table 7: MiB/s.
+    /// Table 4: MiB/s read; table 3 and the differences of table 7: percent; the other rows of
+    /// table 7: MiB/s.
     pub published: f64,
     /// The same, simulated.
     pub predicted: f64,
@@ -67,8 +69,9 @@ const NFS: [(&str, usize, f64, f64); 8] = [
     ("9d64", 8, -4.0, -4.5),
 ];
 
-/// The verified load. What an item and a job take is fitted on two rows of `system`, those of 24 and of 4 jobs; AES-256-XTS alone takes a
-/// tenth of that, and what the other nine are is not published. The device is that of the published machine (Samsung 990 PRO), by its data sheet.
+/// The verified load. What an item and a job take is fitted on two rows of `system`, those of 24
+/// and of 4 jobs; AES-256-XTS alone takes a tenth of that, and what the other nine are is not
+/// published. The device is that of the published machine (Samsung 990 PRO), by its data sheet.
 fn verified(jobs: usize) -> Load {
     Load {
         jobs,
@@ -87,8 +90,9 @@ fn verified(jobs: usize) -> Load {
     }
 }
 
-/// The load of 4 KiB. An item takes what AES-128-XTS took here (0.56 µs), at half the clock. The device's rate is fitted: with 4096
-/// blocks in flight the published `cache` rows have a latency of 26 to 41 ms, which is the device's alone.
+/// The load of 4 KiB. An item takes what AES-128-XTS took here (0.56 µs), at half the clock. The
+/// device's rate is fitted: with 4096 blocks in flight the published `cache` rows have a latency of
+/// 26 to 41 ms, which is the device's alone.
 fn small(reads: u64, mib_per_s: f64) -> Load {
     let each_ns = (4096.0 / (mib_per_s * f64::from(1 << 20)) * 1e9) as u64;
     Load {
@@ -108,8 +112,9 @@ fn small(reads: u64, mib_per_s: f64) -> Load {
     }
 }
 
-/// The NFS-like load, an item for each call. What a call takes beside it is fitted on the two rows of two shards on Grace: more, and the items
-/// would be no bottleneck; less, and two shards would double the rate.
+/// The NFS-like load, an item for each call. What a call takes beside it is fitted on the two rows
+/// of two shards on Grace: more, and the items would be no bottleneck; less, and two shards would
+/// double the rate.
 fn mounted(job_ns: u64) -> Load {
     Load {
         jobs: 200,

@@ -1,4 +1,5 @@
-//! A headless Chromium, spoken to over the pipe that `--remote-debugging-pipe` opens: messages of JSON that a zero byte ends.
+//! A headless Chromium, spoken to over the pipe that `--remote-debugging-pipe` opens: messages of
+//! JSON that a zero byte ends.
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};

@@ -1,7 +1,8 @@
 //! docs/site/index.html in a browser: wide and as narrow as a phone, light and dark.
 //!
-//! Sabotage tried, each fails a test here: a script that throws or logs, an element of 600 pixels, a picture from the network, colours that stay light in the
-//! dark scheme, grey text on grey, radio buttons that choose nothing.
+//! Sabotage tried, each fails a test here: a script that throws or logs, an element of 600 pixels,
+//! a picture from the network, colours that stay light in the dark scheme, grey text on grey, radio
+//! buttons that choose nothing.
 //!
 //! CMWQ_BROWSER names the browser; CMWQ_SCREENSHOTS a folder where pictures of the page go.
 
@@ -29,7 +30,8 @@ fn open(width: u32, scheme: &str) -> Option<Browser> {
     Some(browser)
 }
 
-/// Elements with text of their own whose colour differs too little from what is behind them (WCAG's contrast, 4.5).
+/// Elements with text of their own whose colour differs too little from what is behind them (WCAG's
+/// contrast, 4.5).
 const FAINT: &str = r#"(() => {
   const parts = (colour) => colour.match(/[\d.]+/g).map(Number);
   const light = (colour) => {

@@ -21,7 +21,8 @@ use std::collections::BTreeMap;
 pub struct Pod {
     /// The CPUs; never empty.
     pub cpus: CpuSet,
-    /// The NUMA node of the highest-numbered CPU, as in the kernel; `None` for the one pod of the system scope.
+    /// The NUMA node of the highest-numbered CPU, as in the kernel; `None` for the one pod of the
+    /// system scope.
     pub node: Option<u32>,
 }
 
@@ -46,11 +47,14 @@ pub struct Pods {
 }
 
 impl Pods {
-    /// Cuts `topology` by `scope`; `shard_size` is in cores, counts for [`AffinityScope::CacheShard`] only, and 0 means 1
-    /// ([`effective_shard_size`](super::effective_shard_size)). Pods are numbered by their first CPU, ascending.
+    /// Cuts `topology` by `scope`; `shard_size` is in cores, counts for
+    /// [`AffinityScope::CacheShard`] only, and 0 means 1
+    /// ([`effective_shard_size`](super::effective_shard_size)). Pods are numbered by their first
+    /// CPU, ascending.
     ///
-    /// [`AffinityScope::Default`] is cut as its initial meaning, [`AffinityScope::INITIAL_DEFAULT`]; a caller with a
-    /// global default resolves it first ([`AffinityScope::or_default`]).
+    /// [`AffinityScope::Default`] is cut as its initial meaning,
+    /// [`AffinityScope::INITIAL_DEFAULT`]; a caller with a global default resolves it first
+    /// ([`AffinityScope::or_default`]).
     #[must_use]
     pub fn build(topology: &Topology, scope: AffinityScope, shard_size: usize) -> Self {
         let scope = scope.or_default(AffinityScope::INITIAL_DEFAULT);

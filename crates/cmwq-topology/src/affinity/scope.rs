@@ -10,8 +10,9 @@ use std::str::FromStr;
 /// where the kernel has that scope), its name in files, commands and JSON, and its rule: two CPUs are
 /// in one pod when the rule gives them the same key. The first entry is the alias and has no rule.
 ///
-/// A new scope also needs its constants in `cmwq.h` and `linux/workqueue.h`, and its oracle in `tests/topology/pods_property.rs`.
-/// If its pods can span NUMA nodes, [`Pods::build`](super::Pods::build) must give them no node, as it gives none to `System`.
+/// A new scope also needs its constants in `cmwq.h` and `linux/workqueue.h`, and its oracle in
+/// `tests/topology/pods_property.rs`. If its pods can span NUMA nodes,
+/// [`Pods::build`](super::Pods::build) must give them no node, as it gives none to `System`.
 macro_rules! affinity_scopes {
     (
         $(#[$alias_doc:meta])* $alias:ident = $alias_number:literal, $alias_name:literal;
@@ -138,7 +139,8 @@ impl AffinityScope {
         Self::ALL.get(index).copied()
     }
 
-    /// Reads a name as the kernel's files do: exact, case-sensitive, with at most one trailing newline ignored.
+    /// Reads a name as the kernel's files do: exact, case-sensitive, with at most one trailing
+    /// newline ignored.
     ///
     /// # Errors
     /// [`UnknownScope`] for anything else.

@@ -6,17 +6,20 @@ use crate::machine::Topology;
 /// Default number of cores in a shard, about: the kernel's default for `cache_shard_size`.
 pub const DEFAULT_SHARD_SIZE: usize = 8;
 
-/// The shard size that is used for `shard_size`: 0 becomes 1, as in the kernel. The kernel also warns; so should a caller.
+/// The shard size that is used for `shard_size`: 0 becomes 1, as in the kernel. The kernel also
+/// warns; so should a caller.
 #[must_use]
 pub const fn effective_shard_size(shard_size: usize) -> usize {
     if shard_size == 0 { 1 } else { shard_size }
 }
 
-/// The number of cores in each shard of a cache over `cores` cores, in order, for shards of about `shard_size` cores.
+/// The number of cores in each shard of a cache over `cores` cores, in order, for shards of about
+/// `shard_size` cores.
 ///
-/// As in the kernel, the number of shards is `cores / shard_size` rounded to the nearest, halves up, and at least one. The cores are
-/// distributed evenly; a remainder makes the first shards one core larger: 36 cores are 8+7+7+7+7. So a shard may hold more than
-/// `shard_size` cores: 11 cores stay together at size 8.
+/// As in the kernel, the number of shards is `cores / shard_size` rounded to the nearest, halves
+/// up, and at least one. The cores are distributed evenly; a remainder makes the first shards one
+/// core larger: 36 cores are 8+7+7+7+7. So a shard may hold more than `shard_size` cores: 11 cores
+/// stay together at size 8.
 ///
 /// ```
 /// assert_eq!(cmwq_topology::affinity::shard_layout(20, 8), [7, 7, 6]);
@@ -31,11 +34,13 @@ pub fn shard_layout(cores: usize, shard_size: usize) -> Vec<usize> {
         .collect()
 }
 
-/// The shard of every online CPU, counted from 0 in each LLC; indexed by CPU number, 0 for CPUs that are not online. Each kind of core is
-/// cut by itself, so that no shard mixes fast and slow cores; the kernel's shards mix them.
+/// The shard of every online CPU, counted from 0 in each LLC; indexed by CPU number, 0 for CPUs
+/// that are not online. Each kind of core is cut by itself, so that no shard mixes fast and slow
+/// cores; the kernel's shards mix them.
 ///
-/// A core belongs to the LLC of its leader, its lowest-numbered CPU. All its CPUs get the leader's shard index, also those that the
-/// topology puts in another LLC. An LLC may thus have no leader; its CPUs are then cut as their leaders elsewhere.
+/// A core belongs to the LLC of its leader, its lowest-numbered CPU. All its CPUs get the leader's
+/// shard index, also those that the topology puts in another LLC. An LLC may thus have no leader;
+/// its CPUs are then cut as their leaders elsewhere.
 pub(super) fn shards_of_cpus(topology: &Topology, shard_size: usize) -> Vec<usize> {
     let mut shard_of = vec![0; topology.max_cpu() + 1];
     for llc in topology.llcs() {

@@ -3,8 +3,8 @@
 use crate::error::{cut, shown};
 use std::fmt;
 
-/// CPU numbers run from 0 to `MAX_CPUS - 1`. The limit of the largest kernels; it keeps a typing error in a list (`0-99999999`) from
-/// causing a large allocation.
+/// CPU numbers run from 0 to `MAX_CPUS - 1`. The limit of the largest kernels; it keeps a typing
+/// error in a list (`0-99999999`) from causing a large allocation.
 pub const MAX_CPUS: usize = 8192;
 
 /// Says why a text is not a set of CPUs.

@@ -11,7 +11,8 @@ const WORD_BITS: usize = u64::BITS as usize;
 
 /// A set of CPU numbers, as a bitset that grows with its highest member.
 ///
-/// Sets compare by their members only. `Ord` orders the ascending lists of members, so sorting disjoint sets sorts them by their first CPU.
+/// Sets compare by their members only. `Ord` orders the ascending lists of members, so sorting
+/// disjoint sets sorts them by their first CPU.
 ///
 /// ```
 /// use cmwq_topology::CpuSet;
@@ -24,8 +25,8 @@ const WORD_BITS: usize = u64::BITS as usize;
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct CpuSet {
-    /// Bit `n % 64` of word `n / 64` is CPU `n`. Invariant: the last word is not zero, so that equal sets have equal
-    /// words.
+    /// Bit `n % 64` of word `n / 64` is CPU `n`. Invariant: the last word is not zero, so that
+    /// equal sets have equal words.
     words: Vec<u64>,
 }
 

@@ -11,9 +11,10 @@ const GROUP_DIGITS: usize = 8;
 const GROUP_CPUS: usize = 32;
 
 impl CpuSet {
-    /// Reads the kernel's list form: numbers and ranges separated by commas, each range optionally with a stride,
-    /// `FIRST-LAST:USED/GROUP`, which takes the first `USED` CPUs of every `GROUP` (`0-10:2/4` is `0-1,4-5,8-9`).
-    /// White space around the list and its items is ignored, as is a trailing newline; the empty text is the empty set.
+    /// Reads the kernel's list form: numbers and ranges separated by commas, each range optionally
+    /// with a stride, `FIRST-LAST:USED/GROUP`, which takes the first `USED` CPUs of every `GROUP`
+    /// (`0-10:2/4` is `0-1,4-5,8-9`). White space around the list and its items is ignored, as is a
+    /// trailing newline; the empty text is the empty set.
     ///
     /// # Errors
     /// Names the item that is not understood, or the CPU number that is not below [`MAX_CPUS`].
@@ -28,8 +29,8 @@ impl CpuSet {
         Ok(set)
     }
 
-    /// Reads the kernel's hexadecimal form: groups of 32 CPUs separated by commas, the most significant first. White
-    /// space around the mask, such as a trailing newline, is ignored.
+    /// Reads the kernel's hexadecimal form: groups of 32 CPUs separated by commas, the most
+    /// significant first. White space around the mask, such as a trailing newline, is ignored.
     ///
     /// # Errors
     /// Names the group that is not hexadecimal, or the CPU that is not below [`MAX_CPUS`].
@@ -54,16 +55,17 @@ impl CpuSet {
         Ok(set)
     }
 
-    /// The kernel's hexadecimal form with full groups: eight digits for every 32 CPUs up to the highest member, the
-    /// most significant group first. The empty set is `00000000`.
+    /// The kernel's hexadecimal form with full groups: eight digits for every 32 CPUs up to the
+    /// highest member, the most significant group first. The empty set is `00000000`.
     #[must_use]
     pub fn to_mask(&self) -> String {
         let highest = self.last().unwrap_or(0);
         self.to_mask_of((highest / GROUP_CPUS + 1) * GROUP_CPUS)
     }
 
-    /// The hexadecimal form as the kernel's `cpumask` files show it on a machine of `cpus` CPUs: only as many digits as needed (at least
-    /// one), so 12 CPUs are `fff` and 40 are `ff,ffffffff`. Members at or above `cpus` are left out.
+    /// The hexadecimal form as the kernel's `cpumask` files show it on a machine of `cpus` CPUs:
+    /// only as many digits as needed (at least one), so 12 CPUs are `fff` and 40 are `ff,ffffffff`.
+    /// Members at or above `cpus` are left out.
     #[must_use]
     pub fn to_mask_of(&self, cpus: usize) -> String {
         let cpus = cpus.clamp(1, MAX_CPUS);
@@ -116,7 +118,8 @@ fn insert_item(set: &mut CpuSet, item: &str) -> Result<(), CpuSetError> {
     Ok(())
 }
 
-/// A decimal number below [`MAX_CPUS`] (strides obey the same limit); `bad` makes the error for a text that is not a number.
+/// A decimal number below [`MAX_CPUS`] (strides obey the same limit); `bad` makes the error for a
+/// text that is not a number.
 fn number(text: &str, bad: impl Fn() -> CpuSetError) -> Result<usize, CpuSetError> {
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
         return Err(bad());

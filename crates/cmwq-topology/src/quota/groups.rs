@@ -175,8 +175,8 @@ pub(super) fn below(root: &Path, absolute: &Path) -> PathBuf {
     root.join(absolute.strip_prefix("/").unwrap_or(absolute))
 }
 
-/// The text of a file, a character for each byte: the kernel writes the names of groups and mount points as they are, which need not be UTF-8.
-/// `None`: it cannot be read.
+/// The text of a file, a character for each byte: the kernel writes the names of groups and mount
+/// points as they are, which need not be UTF-8. `None`: it cannot be read.
 pub(super) fn read(path: &Path) -> Option<String> {
     let bytes = bytes_of(path, MAX_FILE_BYTES).ok()?;
     Some(bytes.into_iter().map(char::from).collect())

@@ -1,7 +1,8 @@
-//! The CPU quota of the process: the CPU time of its cgroup (threads may have groups of their own: that of the calling one) and of all groups above it, as seen from inside a container.
+//! The CPU quota of the process: the CPU time of its cgroup (threads may have groups of their own:
+//! that of the calling one) and of all groups above it, as seen from inside a container.
 //!
-//! These files are read below a root folder, which stands for `/` (`v2` for the unified hierarchy, `v1` for the `cpu` controller's own
-//! hierarchy; both are read, and a missing file sets no limit):
+//! These files are read below a root folder, which stands for `/` (`v2` for the unified hierarchy,
+//! `v1` for the `cpu` controller's own hierarchy; both are read, and a missing file sets no limit):
 //!
 //! ```text
 //! ROOT/
@@ -15,8 +16,9 @@
 //!     └── cpu.cfs_quota_us, cpu.cfs_period_us             v1: -1 is no limit
 //! ```
 //!
-//! Some group is the root of a mounted hierarchy. In a container that is the container's own group, and the groups above are hidden; the
-//! path of the process starts there, or at the host's root. Where `/proc` is hidden, the usual mount points are read.
+//! Some group is the root of a mounted hierarchy. In a container that is the container's own group,
+//! and the groups above are hidden; the path of the process starts there, or at the host's root.
+//! Where `/proc` is hidden, the usual mount points are read.
 
 mod groups;
 
@@ -104,7 +106,9 @@ impl GroupLimit {
 }
 
 impl CpuQuota {
-    /// Reads the quota of the calling process; where its threads are in groups of their own (threaded cgroups), of the calling thread. Files that cannot be read or understood set no limit.
+    /// Reads the quota of the calling process; where its threads are in groups of their own
+    /// (threaded cgroups), of the calling thread. Files that cannot be read or understood set no
+    /// limit.
     #[must_use]
     pub fn detect() -> Self {
         Self::from_root(Path::new("/"))

@@ -1,4 +1,5 @@
-//! The attribute `indexes=` of a synthetic description: the numbers of the objects of a level, in hwloc's three forms.
+//! The attribute `indexes=` of a synthetic description: the numbers of the objects of a level, in
+//! hwloc's three forms.
 
 use super::text::{Kind, parse_number, refuse};
 use crate::cpuset::{CpuSet, MAX_CPUS};
@@ -21,8 +22,8 @@ impl Indexes {
         Indexes { text: text.into() }
     }
 
-    /// The numbers of `total` objects, in the order of the objects. `above` is each level that these objects are in, and how many objects
-    /// the machine has of it.
+    /// The numbers of `total` objects, in the order of the objects. `above` is each level that
+    /// these objects are in, and how many objects the machine has of it.
     pub(crate) fn numbers(
         &self,
         total: usize,
@@ -60,7 +61,8 @@ impl Indexes {
         }
     }
 
-    /// `STEP*COUNT` loops: successive numbers go to objects that are STEP apart, COUNT of them, and then the next loop goes on.
+    /// `STEP*COUNT` loops: successive numbers go to objects that are STEP apart, COUNT of them, and
+    /// then the next loop goes on.
     fn steps(&self) -> Result<Vec<Loop>, TopologyError> {
         let of = |item: &str| {
             let (step, count) = item
@@ -75,8 +77,9 @@ impl Indexes {
         self.text.split(':').map(of).collect()
     }
 
-    /// Levels: successive numbers go to objects in different objects of the first level, as many as there are in one object of the
-    /// nearest level above it that is named, and then the next level goes on.
+    /// Levels: successive numbers go to objects in different objects of the first level, as many as
+    /// there are in one object of the nearest level above it that is named, and then the next level
+    /// goes on.
     fn levels(&self, total: usize, above: &[(Kind, usize)]) -> Result<Vec<Loop>, TopologyError> {
         let position = |name: &str| {
             let kind = Kind::parse(name);

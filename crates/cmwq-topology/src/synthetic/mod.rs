@@ -11,25 +11,32 @@ use crate::error::TopologyError;
 use crate::machine::Topology;
 
 impl Topology {
-    /// Builds the machine that `text` describes in hwloc's synthetic syntax: levels from the outermost to the innermost, each with the
-    /// number of its objects in *each* object of the level before. `pack:2 l3:4 core:8 pu:2` is two packages, each with four L3 caches,
-    /// each over eight cores of two hardware threads. CPUs are numbered depth first from 0.
+    /// Builds the machine that `text` describes in hwloc's synthetic syntax: levels from the
+    /// outermost to the innermost, each with the number of its objects in *each* object of the
+    /// level before. `pack:2 l3:4 core:8 pu:2` is two packages, each with four L3 caches, each over
+    /// eight cores of two hardware threads. CPUs are numbered depth first from 0.
     ///
-    /// Levels, outermost first (any may be left out): `pack`age or `socket`; `die`; caches `l5` to `l1` (also `l3u`, `L3Cache`; `l1i` to
-    /// `l3i` for instruction caches, which do not count as LLC); `core`; `pu`, by default one per core. `numa` (or `node`) and `group` may
-    /// be anywhere above `core`. Case does not matter.
+    /// Levels, outermost first (any may be left out): `pack`age or `socket`; `die`; caches `l5` to
+    /// `l1` (also `l3u`, `L3Cache`; `l1i` to `l3i` for instruction caches, which do not count as
+    /// LLC); `core`; `pu`, by default one per core. `numa` (or `node`) and `group` may be anywhere
+    /// above `core`. Case does not matter.
     ///
-    /// Nodes may instead be attached to the objects of the level before them, also several at one place or at several:
-    /// `pack:2 [numa] l3:2 core:4`. A CPU is on one node: the first one at the innermost place. The others are taken for nodes of memory
-    /// only, and so are not among [`Topology::nodes`], but count when nodes are numbered. Nodes cannot be a level and attached as well.
+    /// Nodes may instead be attached to the objects of the level before them, also several at one
+    /// place or at several: `pack:2 [numa] l3:2 core:4`. A CPU is on one node: the first one at the
+    /// innermost place. The others are taken for nodes of memory only, and so are not among
+    /// [`Topology::nodes`], but count when nodes are numbered. Nodes cannot be a level and attached
+    /// as well.
     ///
-    /// The LLC is the highest cache level given, cut at nodes ([`Topology::llcs`]). Without one, the CPUs of a package share an LLC, which
-    /// [`Topology::assumed`] tells. Without `numa` all CPUs are on node 0.
+    /// The LLC is the highest cache level given, cut at nodes ([`Topology::llcs`]). Without one,
+    /// the CPUs of a package share an LLC, which [`Topology::assumed`] tells. Without `numa` all
+    /// CPUs are on node 0.
     ///
-    /// Attributes in parentheses are accepted and ignored, except `indexes=` of `pu` and `numa`, which numbers the CPUs and nodes: a list
-    /// of all the numbers (`pu:2(indexes=0,2,1,3)`); or loops `STEP*COUNT`, in which COUNT successive numbers go to objects that are STEP
-    /// apart (`core:2 pu:2(indexes=2*2:1*2)` is `0,2,1,3`); or levels, in which successive numbers go to different objects of the first
-    /// level and then of the next (`core:2 pu:2(indexes=core)` is the same).
+    /// Attributes in parentheses are accepted and ignored, except `indexes=` of `pu` and `numa`,
+    /// which numbers the CPUs and nodes: a list of all the numbers (`pu:2(indexes=0,2,1,3)`); or
+    /// loops `STEP*COUNT`, in which COUNT successive numbers go to objects that are STEP apart
+    /// (`core:2 pu:2(indexes=2*2:1*2)` is `0,2,1,3`); or levels, in which successive numbers go to
+    /// different objects of the first level and then of the next (`core:2 pu:2(indexes=core)` is
+    /// the same).
     ///
     /// # Errors
     /// [`TopologyError::Synthetic`] with the part at fault, also when there are more than [`MAX_CPUS`] CPUs.

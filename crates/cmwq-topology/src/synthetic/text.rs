@@ -5,7 +5,8 @@ use crate::error::{TopologyError, shown};
 
 const LEVELS_ALLOWED: &str = "levels are pack, die, numa, group, l5 to l1 (l1i to l3i), core and pu, written LEVEL:COUNT, such as core:8";
 
-/// The kind of a level's objects, ordered from the outermost to the innermost; `Numa` and `Group` fit anywhere above `Core`.
+/// The kind of a level's objects, ordered from the outermost to the innermost; `Numa` and `Group`
+/// fit anywhere above `Core`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Package,
@@ -103,7 +104,8 @@ pub(crate) fn refuse(token: &str, reason: impl Into<String>) -> TopologyError {
 pub(crate) struct Description {
     /// From the outermost to the innermost; at least one.
     pub(crate) levels: Vec<Level>,
-    /// For each `[numa]`, the number of levels before it: the objects of the last of them have the node. Ascending.
+    /// For each `[numa]`, the number of levels before it: the objects of the last of them have the
+    /// node. Ascending.
     pub(crate) attached: Vec<usize>,
     /// The numbers of all attached nodes.
     pub(crate) attached_indexes: Option<String>,
@@ -257,7 +259,8 @@ fn parse_level(token: &str) -> Result<Level, TopologyError> {
     })
 }
 
-/// `[numa]`, optionally with attributes: one node for each object of the level before. Returns the value of `indexes`.
+/// `[numa]`, optionally with attributes: one node for each object of the level before. Returns the
+/// value of `indexes`.
 fn parse_attached(token: &str) -> Result<Option<String>, TopologyError> {
     let inside = token.trim_start_matches('[').trim_end_matches(']').trim();
     let (name, bracketed) = match inside.find('(') {

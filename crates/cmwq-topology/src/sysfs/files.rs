@@ -29,7 +29,8 @@ pub(super) enum Form {
 
 #[derive(Default)]
 pub(super) struct Files {
-    /// Parsed sets by their text: most CPUs of a machine share theirs with other CPUs, and long lists are slow to parse.
+    /// Parsed sets by their text: most CPUs of a machine share theirs with other CPUs, and long
+    /// lists are slow to parse.
     sets: HashMap<(Form, String), CpuSet>,
     /// The first files at fault.
     faults: Vec<TopologyError>,
@@ -38,7 +39,8 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// The files at fault. An error if the process had no descriptor or memory left for one: what is missing then is there, and must not be guessed.
+    /// The files at fault. An error if the process had no descriptor or memory left for one: what
+    /// is missing then is there, and must not be guessed.
     pub(super) fn into_faults(self) -> Result<Vec<TopologyError>, TopologyError> {
         match self.exhausted {
             Some(error) => Err(error),

@@ -1,5 +1,5 @@
-//! Reads a machine from a sysfs tree. A missing file has a fallback, and so has one that exists but cannot be read or
-//! understood; `Topology::faults` names those.
+//! Reads a machine from a sysfs tree. A missing file has a fallback, and so has one that exists but
+//! cannot be read or understood; `Topology::faults` names those.
 
 mod files;
 pub(crate) use files::bytes_of;
@@ -30,23 +30,31 @@ impl Topology {
     /// Reads the machine described by the sysfs tree at `root`, which stands for `/sys`: it holds
     /// `devices/system/cpu` and `devices/system/node`.
     ///
-    /// Parts that may be missing, and the assumption then ([`Topology::assumed`]): `online` (`present`, or else `possible`, or else the
-    /// `cpuN` directories, without the CPUs whose own `cpuN/online` says 0); the sibling lists (every CPU is a core of its own); the caches
-    /// of a CPU (it shares the LLC of its SMT siblings, or of a CPU whose list names it; those that are left share one in a package, or
-    /// else in a node, or else in a core); the nodes, or their CPUs (one node, 0); `physical_package_id` (unknown). The LLC of a CPU is its cache of the highest level that holds data, which may
-    /// be an L2; it is cut at nodes ([`Topology::llcs`]). A cache's list that leaves out its own CPU counts as missing, and so does an empty list of siblings. Where lists contradict each other, two CPUs share only what
-    /// both lists say they share. Trailing blanks and NULs of a value are ignored. A file that cannot be read or understood counts as missing
-    /// ([`Topology::faults`]).
+    /// Parts that may be missing, and the assumption then ([`Topology::assumed`]): `online`
+    /// (`present`, or else `possible`, or else the `cpuN` directories, without the CPUs whose own
+    /// `cpuN/online` says 0); the sibling lists (every CPU is a core of its own); the caches of a
+    /// CPU (it shares the LLC of its SMT siblings, or of a CPU whose list names it; those that are
+    /// left share one in a package, or else in a node, or else in a core); the nodes, or their CPUs
+    /// (one node, 0); `physical_package_id` (unknown). The LLC of a CPU is its cache of the highest
+    /// level that holds data, which may be an L2; it is cut at nodes ([`Topology::llcs`]). A
+    /// cache's list that leaves out its own CPU counts as missing, and so does an empty list of
+    /// siblings. Where lists contradict each other, two CPUs share only what both lists say they
+    /// share. Trailing blanks and NULs of a value are ignored. A file that cannot be read or
+    /// understood counts as missing ([`Topology::faults`]).
     ///
-    /// Kinds of cores ([`Topology::core_kinds`]) come from `devices/cpu_core/cpus` and the like on x86, where CPUs that none of these lists are
-    /// another kind, the fastest if `cpu_core` is missing; or from each CPU's `cpu_capacity`. Implausible values there mean one kind. Dies and clusters are not read: no scope is cut by them.
+    /// Kinds of cores ([`Topology::core_kinds`]) come from `devices/cpu_core/cpus` and the like on
+    /// x86, where CPUs that none of these lists are another kind, the fastest if `cpu_core` is
+    /// missing; or from each CPU's `cpu_capacity`. Implausible values there mean one kind. Dies and
+    /// clusters are not read: no scope is cut by them.
     ///
-    /// With `/sys` itself, [`Topology::allowed`] is the affinity mask of the process cut to the online CPUs. A CPU in that mask counts as
-    /// online whatever a container's view of `/sys` says, also without `/sys`. Any other root is an injected topology.
+    /// With `/sys` itself, [`Topology::allowed`] is the affinity mask of the process cut to the
+    /// online CPUs. A CPU in that mask counts as online whatever a container's view of `/sys` says,
+    /// also without `/sys`. Any other root is an injected topology.
     ///
     /// # Errors
-    /// [`TopologyError::Root`] when `root` is no readable directory, [`TopologyError::NoCpus`] when no file below it tells which CPUs are
-    /// online, or [`TopologyError::Read`] or [`TopologyError::Parse`] for the first file at fault if there is one.
+    /// [`TopologyError::Root`] when `root` is no readable directory, [`TopologyError::NoCpus`] when
+    /// no file below it tells which CPUs are online, or [`TopologyError::Read`] or
+    /// [`TopologyError::Parse`] for the first file at fault if there is one.
     pub fn from_sysfs(root: &Path) -> Result<Self, TopologyError> {
         let injected = root != Path::new(REAL_SYSFS);
         // A container may have no `/sys`: the affinity mask still gives CPUs.
@@ -181,7 +189,8 @@ impl Tree {
         partition(online, |cpu| siblings.get(&cpu).unwrap_or(NO_SET))
     }
 
-    /// A CPU without cache data joins the LLC of its siblings, else that of a CPU which shares its cache with it; what is left is guessed.
+    /// A CPU without cache data joins the LLC of its siblings, else that of a CPU which shares its
+    /// cache with it; what is left is guessed.
     fn llcs(
         &mut self,
         online: &CpuSet,
@@ -306,7 +315,8 @@ impl Tree {
         if kinds.iter().all(CpuSet::is_empty) {
             kinds = by_capacity(left.iter().map(|cpu| (cpu, self.capacity_of(cpu))));
         } else {
-            // CPUs that no file lists are one more kind. Where the fastest has no file, they are taken for it.
+            // CPUs that no file lists are one more kind. Where the fastest has no file, they are
+            // taken for it.
             let at = if fastest_is_named { kinds.len() } else { 0 };
             kinds.insert(at, left);
         }
@@ -356,7 +366,8 @@ impl Tree {
     }
 }
 
-/// Groups CPUs of about the same capacity into kinds, the fastest first. CPUs without a capacity are of the fastest kind.
+/// Groups CPUs of about the same capacity into kinds, the fastest first. CPUs without a capacity
+/// are of the fastest kind.
 fn by_capacity(cpus: impl Iterator<Item = (usize, Option<u32>)>) -> Vec<CpuSet> {
     let mut cpus: Vec<(u32, usize)> = cpus
         .map(|(cpu, capacity)| (capacity.unwrap_or(u32::MAX), cpu))

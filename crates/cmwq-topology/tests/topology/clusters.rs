@@ -1,5 +1,5 @@
-//! Sub-NUMA clustering: the system reports one last-level cache for several nodes. As in the kernel, whose scheduler does
-//! this, no cache and so no shard spans nodes.
+//! Sub-NUMA clustering: the system reports one last-level cache for several nodes. As in the
+//! kernel, whose scheduler does this, no cache and so no shard spans nodes.
 
 use crate::common::{FakeSysfs, L3, lists};
 use cmwq_topology::Topology;

@@ -1,7 +1,8 @@
 //! Machines with several kinds of cores, and odd corners of `/sys`, from fake trees.
 //!
-//! Sabotages tried: kinds ignored when shards are cut; shards numbered from 0 for each kind; capacities that differ by a little are kinds;
-//! a kind whose CPUs are all offline is kept; CPUs that no list has come last in any case.
+//! Sabotages tried: kinds ignored when shards are cut; shards numbered from 0 for each kind;
+//! capacities that differ by a little are kinds; a kind whose CPUs are all offline is kept; CPUs
+//! that no list has come last in any case.
 
 use crate::common::{FakeSysfs, L2, L3, lists};
 use cmwq_topology::affinity::{AffinityScope, Pods};

@@ -1,10 +1,11 @@
 //! A real kernel's pods, recorded on several machines, against ours; and what its files accepted.
 //!
-//! `data/kernel-pods.json` says how the recording was made. Each machine is written out as a sysfs tree first, so that
-//! the reader is tested with it.
+//! `data/kernel-pods.json` says how the recording was made. Each machine is written out as a sysfs
+//! tree first, so that the reader is tested with it.
 //!
-//! Sabotage tried, each failing `every_recorded_machine_is_cut_as_the_kernel_cut_it`: rounding the shard count up, and
-//! down; the larger shards last; counting CPUs instead of cores; taking the lowest data cache for the LLC.
+//! Sabotage tried, each failing `every_recorded_machine_is_cut_as_the_kernel_cut_it`: rounding the
+//! shard count up, and down; the larger shards last; counting CPUs instead of cores; taking the
+//! lowest data cache for the LLC.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Machines and their pods: read from trees of `/sys`, real, fake and broken, or from a description; CPU quotas.
+//! Machines and their pods: read from trees of `/sys`, real, fake and broken, or from a
+//! description; CPU quotas.
 
 mod clusters;
 mod common;

@@ -1,5 +1,5 @@
-//! Pods of random machines, and the shard table, against the rules written out the slow way: two CPUs at a time, one
-//! core at a time.
+//! Pods of random machines, and the shard table, against the rules written out the slow way: two
+//! CPUs at a time, one core at a time.
 //!
 //! Sabotage tried: splitting SMT siblings, sharing shards across caches and rounding the shard count up fail
 //! `random_machines_are_cut_by_the_rules`; a pod's node taken from its lowest CPU fails
@@ -40,7 +40,8 @@ enum Numbering {
     Shuffled(usize),
 }
 
-/// One cache of a machine to be: its cores, the threads of each, and the nodes among which the cores are divided.
+/// One cache of a machine to be: its cores, the threads of each, and the nodes among which the
+/// cores are divided.
 #[derive(Clone, Debug)]
 struct Cache {
     threads_of_cores: Vec<usize>,
@@ -122,7 +123,8 @@ fn list(machine: &Machine, is_in: impl Fn(&Cpu) -> bool) -> String {
     cpus.collect::<Vec<_>>().join(",")
 }
 
-/// The machine through a sysfs tree. Every third cache is an L2 and the others are L3s; offline CPUs are added.
+/// The machine through a sysfs tree. Every third cache is an L2 and the others are L3s; offline
+/// CPUs are added.
 fn topology(machine: &Machine) -> Topology {
     let tree = FakeSysfs::online(&list(machine, |_| true));
     let last = machine.keys().last().expect("a CPU");
@@ -141,8 +143,8 @@ fn topology(machine: &Machine) -> Topology {
     tree.topology()
 }
 
-/// Cores in each shard: look for the number of shards that is nearest to `cores / size` (of two, the larger), then deal
-/// the cores out one at a time.
+/// Cores in each shard: look for the number of shards that is nearest to `cores / size` (of two,
+/// the larger), then deal the cores out one at a time.
 fn shards_by_dealing(cores: usize, size: usize) -> Vec<usize> {
     let size = size.max(1);
     let off = |shards: usize| (cores).abs_diff(shards * size);
@@ -241,8 +243,8 @@ proptest! {
         }
     }
 
-    /// Siblings in different caches, nodes across caches: nothing real, but the cut must stay a partition, and shards
-    /// must stay inside their cache.
+    /// Siblings in different caches, nodes across caches: nothing real, but the cut must stay a
+    /// partition, and shards must stay inside their cache.
     #[test]
     fn absurd_machines_are_still_cut_into_disjoint_pods(
         cpus in proptest::collection::vec((0_usize..6, 0_usize..4, 0_u32..3), 1..40),

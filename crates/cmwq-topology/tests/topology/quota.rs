@@ -1,6 +1,7 @@
 //! The CPU quota as containers see it, read from fake trees.
 //!
-//! Sabotages tried: the own group's limit alone; folders above the mount; a path outside of what is mounted has no group; one hierarchy only.
+//! Sabotages tried: the own group's limit alone; folders above the mount; a path outside of what is
+//! mounted has no group; one hierarchy only.
 
 use cmwq_topology::{CpuQuota, Throttling};
 use std::ffi::OsStr;
@@ -22,7 +23,8 @@ impl FakeRoot {
         FakeRoot(root)
     }
 
-    /// As a process in `path` of the unified hierarchy, of which `mounted` is the root of what it sees, sees itself.
+    /// As a process in `path` of the unified hierarchy, of which `mounted` is the root of what it
+    /// sees, sees itself.
     fn unified(path: &str, mounted: &str) -> Self {
         let root = Self::new();
         root.write("proc/self/cgroup", &format!("0::{path}\n"));

@@ -1,8 +1,9 @@
 //! Machines read from fake sysfs trees: cut down, odd, and very large.
 //!
-//! Sabotage tried: dropping the fallback to the siblings' cache fails `a_cpu_without_cache_data_follows_its_siblings`; cores in place of caches that
-//! the tree does not tell, nodes before packages, or packages only, fail the two tests of `in_place_of_caches`; ignoring `cpuN/online` fails
-//! `cpus_that_are_switched_off_one_by_one_are_not_online`.
+//! Sabotage tried: dropping the fallback to the siblings' cache fails
+//! `a_cpu_without_cache_data_follows_its_siblings`; cores in place of caches that the tree does not
+//! tell, nodes before packages, or packages only, fail the two tests of `in_place_of_caches`;
+//! ignoring `cpuN/online` fails `cpus_that_are_switched_off_one_by_one_are_not_online`.
 
 use std::fs;
 use std::path::Path;
@@ -71,7 +72,8 @@ fn in_place_of_caches_that_nobody_tells_of_are_packages() {
         lists(shards),
         ["0-1,16-17", "2-3,18-19", "4-5,20-21", "6-7,22-23"]
     );
-    // The caches of some CPUs: the list names others, and the package is what the CPUs that are left have in common.
+    // The caches of some CPUs: the list names others, and the package is what the CPUs that are
+    // left have in common.
     tree.cache(5, L3, "4-7,20-23");
     let m = tree.topology();
     assert_eq!(m.assumed(), [Assumption::SomeCaches(Substitute::Package)]);

@@ -25,7 +25,8 @@ pub fn most_cpus() -> usize {
     MOST_CPUS.load(Relaxed)
 }
 
-/// Where one CPU is. Numbers are unique in the machine, except that CPUs which share the thing have the same one.
+/// Where one CPU is. Numbers are unique in the machine, except that CPUs which share the thing have
+/// the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The core; its CPUs are SMT siblings.
@@ -78,8 +79,8 @@ impl Distances {
 }
 
 impl Machine {
-    /// A machine of `packages` times `llcs` times `cores` cores with `threads` CPUs each. SMT siblings are `n` and `n + cores`, as on
-    /// x86-64; a package is a node.
+    /// A machine of `packages` times `llcs` times `cores` cores with `threads` CPUs each. SMT
+    /// siblings are `n` and `n + cores`, as on x86-64; a package is a node.
     ///
     /// # Panics
     /// With no CPU, or more than [`MAX_CPUS`].

@@ -1,8 +1,10 @@
 //! Machines that others have published figures of, and this project's own.
 //!
-//! Shapes are from the published descriptions; transfers from public core-to-core tables, named at each preset. What the operating system
-//! costs is not published for any of them: [`SYSTEM`] is an estimate, the same for all, from this project's own virtual machine without the
-//! cost of virtual interrupts. What a machine differs in beyond that is fitted on the rows that the report names, and is no part of a preset.
+//! Shapes are from the published descriptions; transfers from public core-to-core tables, named at
+//! each preset. What the operating system costs is not published for any of them: [`SYSTEM`] is an
+//! estimate, the same for all, from this project's own virtual machine without the cost of virtual
+//! interrupts. What a machine differs in beyond that is fitted on the rows that the report names,
+//! and is no part of a preset.
 
 use super::{Costs, Machine};
 
@@ -22,11 +24,13 @@ pub struct Preset {
     costs: Costs,
 }
 
-/// What all presets have in common. A pause takes 140 cycles on recent Intel processors, 40 on AMD's and Arm's.
+/// What all presets have in common. A pause takes 140 cycles on recent Intel processors, 40 on
+/// AMD's and Arm's.
 ///
-/// Between two visible operations of cmwq are 19 instructions (`docs/lab/2026-11-22-instructions.md`: 1,120 for an item without the thaw; 60 such
-/// operations), taken at four a cycle and 3.2 GHz. A read-modify-write takes 20 cycles. A CPU's own cache has
-/// 1 MiB; the last-level cache answers in 20 ns where nothing nearer is known.
+/// Between two visible operations of cmwq are 19 instructions
+/// (`docs/lab/2026-11-22-instructions.md`: 1,120 for an item without the thaw; 60 such operations),
+/// taken at four a cycle and 3.2 GHz. A read-modify-write takes 20 cycles. A CPU's own cache has 1
+/// MiB; the last-level cache answers in 20 ns where nothing nearer is known.
 const SYSTEM: Costs = Costs {
     transfer_ns: [20, 9, 50, 100, 140],
     kept_ppt: 400,

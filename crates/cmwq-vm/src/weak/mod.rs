@@ -18,8 +18,9 @@
 //! Stores take effect in the order of the run, so no load returns a value that is stored later: load
 //! buffering, which RC11 forbids and Arm allows for relaxed accesses, is outside of this model.
 //!
-//! Other threads see a store after [`WeakMemory::late_ns`] at the latest, as with any real store buffer: loops that
-//! wait end. What is not atomic but watched ([`access_plain`]) is checked for races.
+//! Other threads see a store after [`WeakMemory::late_ns`] at the latest, as with any real store
+//! buffer: loops that wait end. What is not atomic but watched ([`access_plain`]) is checked for
+//! races.
 
 mod clock;
 mod location;
@@ -44,7 +45,8 @@ use std::sync::atomic::Ordering;
 pub struct WeakMemory {
     /// Where the choices come from.
     pub seed: u64,
-    /// Of loads that may return an older store, in parts per million: those that return any of the stores that they may.
+    /// Of loads that may return an older store, in parts per million: those that return any of the
+    /// stores that they may.
     pub stale_ppm: u32,
     /// Of stores, in parts per million: those that come before stores which they may come before.
     pub early_ppm: u32,
@@ -121,7 +123,8 @@ pub fn is_weak() -> bool {
     !MEMORY.get().is_null()
 }
 
-/// Calls `f` with the memory, if it is weak. The memory that `f` itself allocates and frees is no concern of it.
+/// Calls `f` with the memory, if it is weak. The memory that `f` itself allocates and frees is no
+/// concern of it.
 #[inline]
 fn with_memory<R>(f: impl FnOnce(&mut Memory) -> R) -> Option<R> {
     let memory = MEMORY.replace(null_mut());
@@ -227,8 +230,8 @@ pub fn observe(address: usize, newest: u64) {
     }
 }
 
-/// The calling thread takes a lock that the machine does not know of, or does the like: what other threads did before they met
-/// here has happened.
+/// The calling thread takes a lock that the machine does not know of, or does the like: what other
+/// threads did before they met here has happened.
 pub fn meet(address: usize) {
     if is_weak() {
         on_thread(|memory, thread, _| {
@@ -314,8 +317,8 @@ impl Memory {
         &mut self.views[thread]
     }
 
-    /// The variable at this address. If its newest value is not what was stored last, it was written without an atomic operation, by a
-    /// thread that had it for itself.
+    /// The variable at this address. If its newest value is not what was stored last, it was
+    /// written without an atomic operation, by a thread that had it for itself.
     fn location(&mut self, address: usize, newest: u64) -> &mut Location {
         let new = || Location::new(newest);
         let location = self.locations.entry(address).or_insert_with(new);

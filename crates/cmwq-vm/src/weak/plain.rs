@@ -62,7 +62,8 @@ pub fn end_plain(address: usize) {
     }
 }
 
-/// What comes at this address next is new: the end of what was there is ordered in a way that the machine does not know.
+/// What comes at this address next is new: the end of what was there is ordered in a way that the
+/// machine does not know.
 pub fn forget_plain(address: usize) {
     with_memory(|memory| memory.plain.remove(&address));
 }

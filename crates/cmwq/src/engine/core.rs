@@ -26,7 +26,8 @@ use std::sync::{Arc, OnceLock, Weak};
 /// Programs that assume another machine, such as tests and benchmarks, build their own. Engines
 /// share nothing, not even pools of equal attributes.
 ///
-/// Cloning gives another handle. The threads end when the last workqueue of an engine is destroyed and its last handle dropped.
+/// Cloning gives another handle. The threads end when the last workqueue of an engine is destroyed
+/// and its last handle dropped.
 ///
 /// ```
 /// use cmwq::{Engine, Workqueue};
@@ -185,8 +186,9 @@ impl Engine {
         AffinityScope::ALL[self.0.default_scope.load(Ordering::Relaxed) as usize]
     }
 
-    /// Changes the default scope. Unordered workqueues whose scope is `default` follow at once: queued items finish on the old pools, later ones go
-    /// to the new pools. Other workqueues are not touched.
+    /// Changes the default scope. Unordered workqueues whose scope is `default` follow at once:
+    /// queued items finish on the old pools, later ones go to the new pools. Other workqueues are
+    /// not touched.
     ///
     /// ```
     /// use cmwq::{Engine, affinity::AffinityScope};

@@ -12,8 +12,8 @@ use crate::topology::CpuSet;
 use std::sync::Arc;
 
 impl Engine {
-    /// The CPUs on which items of unbound workqueues may run, in the topology's numbers: the [requested mask](Self::set_unbound_cpumask), as far as
-    /// the process may use it now.
+    /// The CPUs on which items of unbound workqueues may run, in the topology's numbers: the
+    /// [requested mask](Self::set_unbound_cpumask), as far as the process may use it now.
     pub fn unbound_cpumask(&self) -> CpuSet {
         self.cpus_now().unbound().clone()
     }
@@ -41,7 +41,8 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// [`Error::EmptyCpumask`] if the topology has none of `cpus`; nothing is changed then. [`Error::Forked`].
+    /// [`Error::EmptyCpumask`] if the topology has none of `cpus`; nothing is changed then.
+    /// [`Error::Forked`].
     pub fn set_unbound_cpumask(&self, cpus: &CpuSet) -> Result<(), Error> {
         self.must_be_ours()?;
         let requested = self.requestable(cpus)?;

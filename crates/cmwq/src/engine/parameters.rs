@@ -1,5 +1,6 @@
-//! The table of an engine's parameters: name, help, value as text, setter, and the environment variable with its first value. Each parameter is a
-//! file of `cmwq mount`; the endpoint and the commands show and take what is in this table.
+//! The table of an engine's parameters: name, help, value as text, setter, and the environment
+//! variable with its first value. Each parameter is a file of `cmwq mount`; the endpoint and the
+//! commands show and take what is in this table.
 //!
 //! Texts are read by the rules of the kernel's files of the workqueue module; variables more strictly.
 #![forbid(unsafe_code)]
@@ -283,7 +284,8 @@ const TABLE: [Parameter; 17] = [
 const SWITCH: &str = "0, 1";
 const SECONDS: &str = "a whole number of seconds";
 
-/// A value that can be read, and perhaps set, as text: an attribute of a workqueue or a parameter of an engine.
+/// A value that can be read, and perhaps set, as text: an attribute of a workqueue or a parameter
+/// of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Setting {
@@ -309,8 +311,8 @@ impl Setting {
 }
 
 impl Engine {
-    /// The parameters, named as the kernel's files (those of the module, and the three global masks), with their help and their environment
-    /// variables.
+    /// The parameters, named as the kernel's files (those of the module, and the three global
+    /// masks), with their help and their environment variables.
     pub fn parameter_settings() -> Vec<Setting> {
         let settings = TABLE.iter().map(|own| Setting {
             variable: own.variable.as_ref().map(|variable| variable.name),
@@ -330,8 +332,9 @@ impl Engine {
     /// Changes a parameter. The text is parsed by the kernel's rules.
     ///
     /// # Errors
-    /// [`Errno::NoEnt`]: there is no such parameter; [`Errno::Acces`]: it is read-only; [`Errno::Inval`]: not a valid value; [`Errno::Range`] and
-    /// [`Errno::Overflow`]: too large. Nothing is changed then.
+    /// [`Errno::NoEnt`]: there is no such parameter; [`Errno::Acces`]: it is read-only;
+    /// [`Errno::Inval`]: not a valid value; [`Errno::Range`] and [`Errno::Overflow`]: too large.
+    /// Nothing is changed then.
     pub fn set_parameter(&self, name: &str, text: &str) -> Result<(), TextError> {
         Self::set_parameter_of(std::slice::from_ref(self), name, text)
     }
@@ -339,7 +342,8 @@ impl Engine {
     /// Changes a parameter of several engines. If one of them refuses the text, none is changed.
     ///
     /// # Errors
-    /// As [`set_parameter`](Self::set_parameter); if there are several, the message has the [number](Self::serial) of the one that refuses.
+    /// As [`set_parameter`](Self::set_parameter); if there are several, the message has the
+    /// [number](Self::serial) of the one that refuses.
     pub fn set_parameter_of(engines: &[Engine], name: &str, text: &str) -> Result<(), TextError> {
         let own = find(name)?;
         let Some(check) = own.check else {
@@ -444,56 +448,4 @@ fn mask(engine: &Engine, cpus: &CpuSet) -> String {
 }
 
 #[cfg(all(test, not(cmwq_loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_table_is_sorted_and_every_line_is_complete() {
-        assert!(TABLE.windows(2).all(|pair| pair[0].name < pair[1].name));
-        let engine = Engine::builder().build().unwrap();
-        for Setting {
-            name,
-            help,
-            writable,
-            ..
-        } in Engine::parameter_settings()
-        {
-            assert!(!help.is_empty() && !help.contains('\n'), "{name}");
-            let value = engine.parameter(name).unwrap();
-            assert!(!value.contains('\n'), "{name}: {value:?}");
-            let error = engine.set_parameter(name, "?").unwrap_err();
-            assert!(error.message.starts_with(name), "{name}: {error}");
-            let expected = if writable { Errno::Inval } else { Errno::Acces };
-            assert_eq!(error.errno, expected, "{name}: {error}");
-        }
-    }
-
-    #[test]
-    fn what_is_refused_says_why() {
-        let engine = Engine::builder().build().unwrap();
-        let why = |name, text| engine.set_parameter(name, text).unwrap_err().message;
-        assert_eq!(
-            why("power_efficient", "Y"),
-            "power_efficient can only be read: it is fixed when the engine is built"
-        );
-        assert_eq!(why("running_limit", "1"), "running_limit can only be read");
-        let empty = why("cpumask", "0");
-        assert!(empty.contains("there is no CPU in the mask"), "{empty}");
-    }
-
-    /// The environment does not change a field that the program has set.
-    #[test]
-    fn every_variable_fills_an_empty_field_and_no_other() {
-        for Variable { name, read, .. } in TABLE.iter().filter_map(|own| own.variable.as_ref()) {
-            let mut builder = EngineBuilder::new();
-            assert!(!read(&mut builder, Some("?")), "{name} takes anything");
-            assert!(!read(&mut builder, None), "{name} takes what is not UTF-8");
-            let texts = ["1", "cache", "0-1"];
-            let good = texts.iter().find(|text| read(&mut builder, Some(text)));
-            assert!(good.is_some(), "{name} takes nothing");
-            let before = format!("{builder:?}");
-            assert!(read(&mut builder, Some("?")), "{name} is looked at");
-            assert_eq!(before, format!("{builder:?}"));
-        }
-    }
-}
+mod tests;

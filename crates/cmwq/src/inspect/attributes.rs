@@ -241,8 +241,9 @@ impl LiveQueue {
     /// behind it, and a mask is hexadecimal.
     ///
     /// # Errors
-    /// [`Errno::NoEnt`]: a queue of this kind has no such attribute; [`Errno::Acces`]: it can only be read; [`Errno::Inval`]: the value is
-    /// not valid; [`Errno::Overflow`]: a mask has CPUs beyond the possible ones. The attribute stays unchanged then.
+    /// [`Errno::NoEnt`]: a queue of this kind has no such attribute; [`Errno::Acces`]: it can only
+    /// be read; [`Errno::Inval`]: the value is not valid; [`Errno::Overflow`]: a mask has CPUs beyond
+    /// the possible ones. The attribute stays unchanged then.
     pub fn set_attribute(&self, name: &str, text: &str) -> Result<(), TextError> {
         let own = self.find(name)?;
         match ((own.access)(self), own.set) {

@@ -1,5 +1,6 @@
-//! Items that one worker has claimed at once, to run them one after the other without the pool's lock. See `pool/run/batch.rs` for
-//! when and why. Items of a chunk stay where they are; the batch only counts them.
+//! Items that one worker has claimed at once, to run them one after the other without the pool's
+//! lock. See `pool/run/batch.rs` for when and why. Items of a chunk stay where they are; the batch
+//! only counts them.
 //!
 //! One word counts the items that the worker has begun. The lock holder may close the batch; from
 //! then on the worker begins no more of them. Every change of the word is one read-modify-write, so
@@ -19,7 +20,8 @@ const CLOSED: u32 = 1 << 31;
 
 pub(crate) struct Batch {
     begun: AtomicU32,
-    /// Written under the pool's lock by the worker while the batch is closed; read by the worker, and under the lock by the closer.
+    /// Written under the pool's lock by the worker while the batch is closed; read by the worker,
+    /// and under the lock by the closer.
     items: [Guarded<Option<BatchEntry>>; MOST],
 }
 
@@ -31,7 +33,8 @@ struct BatchEntry {
     func: Option<WorkFn>,
 }
 
-// SAFETY: the entries pass from thread to thread by the rule above; what they point to is owned as `Pending`s, which are Send.
+// SAFETY: the entries pass from thread to thread by the rule above; what they point to is owned as
+// `Pending`s, which are Send.
 unsafe impl Sync for Batch {}
 // SAFETY: as above.
 unsafe impl Send for Batch {}
@@ -45,7 +48,8 @@ impl Batch {
         }
     }
 
-    /// Called by its worker under the lock, while the batch is closed: sets the item at `index`, from 0 on, and its function.
+    /// Called by its worker under the lock, while the batch is closed: sets the item at `index`,
+    /// from 0 on, and its function.
     #[inline]
     pub(crate) fn set(&self, index: usize, item: Pending, func: Option<WorkFn>) {
         let item = item.into_raw();
@@ -60,10 +64,12 @@ impl Batch {
         self.begun.store(1, Ordering::Relaxed);
     }
 
-    /// Called by its worker, while items are left: begins the next one, at `index`. `false`: the batch was closed.
+    /// Called by its worker, while items are left: begins the next one, at `index`. `false`: the
+    /// batch was closed.
     #[inline]
     pub(crate) fn go_on(&self, index: usize) -> bool {
-        // Release: the closer sees what the items before this one did. Nothing need be acquired: a worker that finds it closed takes the lock.
+        // Release: the closer sees what the items before this one did. Nothing need be acquired: a
+        // worker that finds it closed takes the lock.
         let begun = self.begun.fetch_add(1, Ordering::Release);
         debug_assert!(begun & CLOSED != 0 || begun as usize == index);
         begun & CLOSED == 0
@@ -75,7 +81,8 @@ impl Batch {
         prefetch::to_write(self.entry(index).item.addr().get());
     }
 
-    /// Called under the lock: closes the batch. Returns how many items have begun; the caller takes the others.
+    /// Called under the lock: closes the batch. Returns how many items have begun; the caller takes
+    /// the others.
     #[inline]
     pub(crate) fn close(&self) -> usize {
         // Acquire: the closer sees what the ended items did.
@@ -84,7 +91,8 @@ impl Batch {
         begun as usize
     }
 
-    /// The item at `index`, once: called by its worker after it has begun the item, or under the lock by the closer of the batch if it was not begun.
+    /// The item at `index`, once: called by its worker after it has begun the item, or under the
+    /// lock by the closer of the batch if it was not begun.
     #[inline]
     pub(crate) fn take(&self, index: usize) -> Pending {
         // SAFETY: `set` put it there, and the count gave this index to this caller alone.
@@ -99,8 +107,8 @@ impl Batch {
 
     #[inline]
     fn entry(&self, index: usize) -> BatchEntry {
-        // SAFETY: entries are written while the batch is closed and its worker holds the lock; every reader comes after that, in the
-        // worker's own order or the lock's.
+        // SAFETY: entries are written while the batch is closed and its worker holds the lock;
+        // every reader comes after that, in the worker's own order or the lock's.
         unsafe { self.items[index].get() }.expect("set before the batch was opened")
     }
 }

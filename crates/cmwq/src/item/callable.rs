@@ -36,7 +36,8 @@ impl Callable for Started {
         let func = unsafe {
             std::mem::transmute::<WorkFn, unsafe extern "C-unwind" fn(*mut c_void)>(func)
         };
-        // SAFETY: `claim`'s caller promised that the item is valid until its function is called, which happens here, once.
+        // SAFETY: `claim`'s caller promised that the item is valid until its function is called,
+        // which happens here, once.
         let call = || unsafe { forced_unwind::call_item(item.as_ptr().cast(), func) };
         foreign::run(call).unwrap_or_else(Err)
     }

@@ -1,5 +1,6 @@
-//! Closures without a handle. Small ones travel in a [chunk](super::chunk) as bytes, and become items only when a thread has to see them as
-//! such. All others are items of their own, in reused memory.
+//! Closures without a handle. Small ones travel in a [chunk](super::chunk) as bytes, and become
+//! items only when a thread has to see them as such. All others are items of their own, in reused
+//! memory.
 
 use super::callable::Callable;
 use super::named::NamedWork;

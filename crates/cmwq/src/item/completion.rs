@@ -48,14 +48,15 @@ impl Completion {
 }
 
 impl Completion {
-    /// Makes it done for all waiters; `wake` wakes those that sleep on its word. `true`: a waker [is registered](Self::mark_polled), which the caller
-    /// has to wake.
+    /// Makes it done for all waiters; `wake` wakes those that sleep on its word. `true`: a waker
+    /// [is registered](Self::mark_polled), which the caller has to wake.
     ///
     /// A caller that uses the surrounding memory afterwards must make sure that it still exists.
     #[inline]
     pub(crate) fn complete_by(&self, wake: impl FnOnce(*const AtomicU32)) -> bool {
-        // After the swap a waiter may continue and free the completion: only its address may be used for the wake-up, and waking
-        // a freed word is harmless (the system looks up a private futex by its address alone).
+        // After the swap a waiter may continue and free the completion: only its address may be
+        // used for the wake-up, and waking a freed word is harmless (the system looks up a private
+        // futex by its address alone).
         let state: *const AtomicU32 = &self.state;
         // Release: waiters see what the caller did before. Acquire: the caller sees what was left
         // for it before the mark.
@@ -91,16 +92,18 @@ impl Completion {
     /// Marks that a waker is registered, so that the completing thread calls it. Returns `false` if
     /// the completion is done. Only for a completion that is completed for all waiters.
     pub(crate) fn mark_polled(&self) -> bool {
-        // Always a write, never a mere load: so it comes before the completing exchange, which then sees it, and what was left
-        // for the completer (release); or after it, and sees that (acquire).
+        // Always a write, never a mere load: so it comes before the completing exchange, which then
+        // sees it, and what was left for the completer (release); or after it, and sees that
+        // (acquire).
         self.state.fetch_or(POLLED, Ordering::AcqRel) & ALL == 0
     }
 
     /// As [`wait`](Completion::wait), but returns `false` instead of waiting.
     pub fn try_wait(&self) -> bool {
-        // Acquire: pairs with the Release of all completers that counted up, since a waiter that counts down between them only
-        // passes on what they released. Acquire again: the value may be the same and another completer's by now. A completion that is done for all
-        // is only read: waiters share the line.
+        // Acquire: pairs with the Release of all completers that counted up, since a waiter that
+        // counts down between them only passes on what they released. Acquire again: the value may
+        // be the same and another completer's by now. A completion that is done for all is only
+        // read: waiters share the line.
         let mut now = self.state.load(Ordering::Acquire);
         while (ONE..ALL).contains(&now) {
             let taken = self.state.compare_exchange_weak(

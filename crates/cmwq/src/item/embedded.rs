@@ -1,9 +1,11 @@
 //! Items that are part of a value of the program's, which an `Arc` keeps alive while they are pending or run.
 //!
-//! **A pending instance owns one reference of the value.** The claimant of PENDING stores the address of the value in the item and leaves a
-//! reference (`lend`). The thread that ends the pending instance takes the reference over: the worker that runs the function, a canceller, or
-//! the claimant itself if the queue refuses the item. All claimants store the same address, since an item is part of one value only (`locate`
-//! makes sure of that), and a value in an `Arc` of which a reference is lent does not move.
+//! **A pending instance owns one reference of the value.** The claimant of PENDING stores the
+//! address of the value in the item and leaves a reference (`lend`). The thread that ends the
+//! pending instance takes the reference over: the worker that runs the function, a canceller, or
+//! the claimant itself if the queue refuses the item. All claimants store the same address, since
+//! an item is part of one value only (`locate` makes sure of that), and a value in an `Arc` of
+//! which a reference is lent does not move.
 
 use super::raw::{RawWork, WorkFn};
 use crate::sys::names;
@@ -15,9 +17,10 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A work item as a field of a value of type `T`, which is in an [`Arc`]. Its function gets that `Arc`.
 ///
-/// For objects with several tasks: a device with its reset and its statistics, a connection with its input and its output. Each task is a
-/// field, and the object's methods are the functions. An item needs no allocation and no unsafe code: a pending item keeps the whole
-/// object alive, and the reference goes to the function.
+/// For objects with several tasks: a device with its reset and its statistics, a connection with
+/// its input and its output. Each task is a field, and the object's methods are the functions. An
+/// item needs no allocation and no unsafe code: a pending item keeps the whole object alive, and
+/// the reference goes to the function.
 ///
 /// ```
 /// use cmwq::Workqueue;
@@ -62,10 +65,11 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// It is pending at most once, as a [`Work`](crate::Work), and has its guarantees. The object holds what `Work` keeps in a closure.
+/// It is pending at most once, as a [`Work`](crate::Work), and has its guarantees. The object holds
+/// what `Work` keeps in a closure.
 ///
-/// A function may drop the last `Arc`: then the worker drops the object, and the item with it. An object's `Drop` need not cancel anything:
-/// while an item is pending, there is a reference.
+/// A function may drop the last `Arc`: then the worker drops the object, and the item with it. An
+/// object's `Drop` need not cancel anything: while an item is pending, there is a reference.
 #[repr(C)]
 pub struct EmbeddedWork<T> {
     raw: RawWork,
@@ -76,7 +80,8 @@ pub struct EmbeddedWork<T> {
 }
 
 impl<T: Send + Sync + 'static> EmbeddedWork<T> {
-    /// An item that runs `func`: a function, or a closure that captures nothing. It gets the reference that the pending instance held.
+    /// An item that runs `func`: a function, or a closure that captures nothing. It gets the
+    /// reference that the pending instance held.
     #[track_caller]
     pub fn new<F>(func: F) -> Self
     where
@@ -127,15 +132,18 @@ impl<T> EmbeddedWork<T> {
     /// Called once, by the thread that has ended the pending instance, and not for its run.
     #[inline]
     pub(crate) unsafe fn reclaim(&self) -> Arc<T> {
-        // SAFETY: the reference was left to the instance with this address, and no other thread takes it. A later claimant stores the same address.
+        // SAFETY: the reference was left to the instance with this address, and no other thread
+        // takes it. A later claimant stores the same address.
         unsafe { Arc::from_raw(self.owner.load(Ordering::Relaxed)) }
     }
 }
 
-/// The item `field` in the value of `owner`, as a pointer from which the caller may get to all of `E`. `E` is an item, or begins with one.
+/// The item `field` in the value of `owner`, as a pointer from which the caller may get to all of
+/// `E`. `E` is an item, or begins with one.
 ///
-/// The item must be reachable from any reference of the value, not only from this one: then it exists as long as the value does, and no thread
-/// can move or replace it while references are shared.
+/// The item must be reachable from any reference of the value, not only from this one: then it
+/// exists as long as the value does, and no thread can move or replace it while references are
+/// shared.
 ///
 /// # Panics
 /// The function returns something that is no part of the value.
@@ -158,7 +166,8 @@ pub(crate) fn locate<T, E>(
 }
 
 /// # Safety
-/// `item` is the first field of an `EmbeddedWork<T>` that was made from an `F`, and whose pending instance was left a reference.
+/// `item` is the first field of an `EmbeddedWork<T>` that was made from an `F`, and whose pending
+/// instance was left a reference.
 unsafe extern "C-unwind" fn run<T, F>(item: NonNull<RawWork>)
 where
     F: Fn(Arc<T>) + Copy + Send + Sync + 'static,

@@ -1,4 +1,5 @@
-//! A slot for one item that belongs to one thread, until another thread closes it. `pool/queue/caller_slot.rs` says what it is for.
+//! A slot for one item that belongs to one thread, until another thread closes it.
+//! `pool/queue/caller_slot.rs` says what it is for.
 //!
 //! The slot is one word. It holds the address of the item, or says that the slot is empty, that its
 //! item runs, or that it is closed. Every change is one exchange, so either the thread's next step

@@ -5,7 +5,8 @@ use super::location::ListKind;
 use super::raw::{Pending, RawWork, WorkFn, link};
 use std::ptr::NonNull;
 
-/// An intrusive list. It owns every item on it, as the [`Pending`] that was pushed, and notes in each item that it is on this list.
+/// An intrusive list. It owns every item on it, as the [`Pending`] that was pushed, and notes in
+/// each item that it is on this list.
 pub(crate) struct List {
     /// What it notes in its items: which list of a pool, a pool workqueue or a run this is.
     kind: ListKind,
@@ -100,8 +101,8 @@ impl List {
     /// Removes any item.
     ///
     /// # Safety
-    /// `item` is on this very list: it notes this list's kind, and the caller found the list by the rest of the item's
-    /// location, under the lock that guards both.
+    /// `item` is on this very list: it notes this list's kind, and the caller found the list by the
+    /// rest of the item's location, under the lock that guards both.
     pub(crate) unsafe fn remove(&mut self, item: &RawWork) -> Pending {
         let item = NonNull::from(item);
         // SAFETY: the list owns `item`, by the caller's promise, and its neighbours.

@@ -1,14 +1,17 @@
 //! The raw work item: memory that its user owns, a function, and the PENDING bit.
 //!
-//! PENDING is ownership. The thread that changes it from 0 to 1 owns the item: the fields that are not atomic are its alone until it hands the
-//! item on or clears the bit. In the types, that owner is a [`Pending`]: it cannot be copied, an inbox or a list takes it in and gives it
-//! out, and starting the item consumes it.
+//! PENDING is ownership. The thread that changes it from 0 to 1 owns the item: the fields that are
+//! not atomic are its alone until it hands the item on or clears the bit. In the types, that owner
+//! is a [`Pending`]: it cannot be copied, an inbox or a list takes it in and gives it out, and
+//! starting the item consumes it.
 //!
-//! The kernel's promise ("set a flag, then queue; the function reads the flag" never misses an event) needs both ends
-//! to be read-modify-writes with acquire and release on the one word: [`Pending::claim`] sets, [`Pending::start`] clears.
-//! Either the clear comes first, then the claimer sees 0 and queues a new run; or the set comes first, then the clear reads
-//! from it and the function sees what the claimer stored. Neither end may be replaced by a plain load or store, except for an item that no thread
-//! ever claims: a [one-shot](Pending::one_shot) item, of which only its queue knows the address.
+//! The kernel's promise ("set a flag, then queue; the function reads the flag" never misses an
+//! event) needs both ends to be read-modify-writes with acquire and release on the one word:
+//! [`Pending::claim`] sets, [`Pending::start`] clears. Either the clear comes first, then the
+//! claimer sees 0 and queues a new run; or the set comes first, then the clear reads from it and
+//! the function sees what the claimer stored. Neither end may be replaced by a plain load or store,
+//! except for an item that no thread ever claims: a [one-shot](Pending::one_shot) item, of which
+//! only its queue knows the address.
 
 pub(in crate::item) mod link;
 use super::location::Location;
@@ -32,19 +35,21 @@ pub(crate) fn address_of(func: Option<WorkFn>) -> usize {
 
 /// An item that its user owns and may embed anywhere: 40 bytes, aligned to 8, on 64-bit machines.
 ///
-/// All-zero memory is a valid idle item without a function: running it does nothing. The fields have the order of the kernel's
-/// `struct work_struct` (`data`, `entry`, `func`), since C programs lay structures of their own over it.
+/// All-zero memory is a valid idle item without a function: running it does nothing. The fields
+/// have the order of the kernel's `struct work_struct` (`data`, `entry`, `func`), since C programs
+/// lay structures of their own over it.
 #[repr(C)]
 pub struct RawWork {
-    /// PENDING, the other flags, the number of references that the engine holds, and above them the disable depth.
+    /// PENDING, the other flags, the number of references that the engine holds, and above them the
+    /// disable depth.
     state: AtomicU32,
     /// The flush colour of its acceptance.
     colour: Guarded<u32>,
     next: Guarded<*mut RawWork>,
     prev: Guarded<*mut RawWork>,
     func: Guarded<Option<WorkFn>>,
-    /// Where it is, and which pool it was last queued on: a [`Location`]. The owner writes it; a thread that searches the item reads it, and has to
-    /// check it again under that pool's lock.
+    /// Where it is, and which pool it was last queued on: a [`Location`]. The owner writes it; a
+    /// thread that searches the item reads it, and has to check it again under that pool's lock.
     location: AtomicU64,
 }
 
@@ -72,8 +77,8 @@ const LENT: u32 = DISABLE_STEP - LENT_STEP;
 /// One step of the disable depth, which is the upper half of `state`.
 const DISABLE_STEP: u32 = 1 << 16;
 
-// SAFETY: any thread may use the atomics, but only the one owner of PENDING, which `Pending` stands for, the guarded fields.
-// `func` is written before the item is shared and only read after.
+// SAFETY: any thread may use the atomics, but only the one owner of PENDING, which `Pending` stands
+// for, the guarded fields. `func` is written before the item is shared and only read after.
 unsafe impl Sync for RawWork {}
 // SAFETY: nothing in the item belongs to a thread.
 unsafe impl Send for RawWork {}
@@ -108,16 +113,17 @@ impl RawWork {
         new_item!(0, Some(func))
     }
 
-    /// Prefetches the lines of the item at this address for writing: it may lie on two, and after it is what its function uses first. A hint: any
-    /// address is allowed.
+    /// Prefetches the lines of the item at this address for writing: it may lie on two, and after
+    /// it is what its function uses first. A hint: any address is allowed.
     #[inline]
     pub(crate) fn prefetch(address: usize) {
         prefetch::to_write(address);
         prefetch::to_write(address.wrapping_add(size_of::<RawWork>()));
     }
 
-    /// Whether the item is pending: queued and not started, or owned for an instant by a thread that queues or cancels it.
-    /// A hint: it may have changed by the time the caller reads the answer.
+    /// Whether the item is pending: queued and not started, or owned for an instant by a thread
+    /// that queues or cancels it. A hint: it may have changed by the time the caller reads the
+    /// answer.
     pub fn is_pending(&self) -> bool {
         // Acquire: if it is not, its run has begun, and a caller that waits for that run finds the pool.
         self.state.load(Ordering::Acquire) & PENDING != 0
@@ -186,7 +192,8 @@ impl RawWork {
     /// depth was 0 already.
     pub(crate) fn shallower(&self) -> Option<bool> {
         let step = |state: u32| state.checked_sub(DISABLE_STEP);
-        // Release: the run of a later claim sees what was done before this, also if others remove disablers in between.
+        // Release: the run of a later claim sees what was done before this, also if others remove
+        // disablers in between.
         let before = self
             .state
             .fetch_update(Ordering::Release, Ordering::Relaxed, step)
@@ -194,8 +201,10 @@ impl RawWork {
         Some(before / DISABLE_STEP == 1)
     }
 
-    /// Lends the engine a reference to an item that counts its handles apart ([`Work`](crate::Work)). Each pending or running instance holds one.
-    /// [`Pending::claim_lending`] does this in one step with the claim. `false`: it holds as many as it may.
+    /// Lends the engine a reference to an item that counts its handles apart
+    /// ([`Work`](crate::Work)). Each pending or running instance holds one.
+    /// [`Pending::claim_lending`] does this in one step with the claim. `false`: it holds as many
+    /// as it may.
     pub(in crate::item) fn lend(&self) -> bool {
         let step = |state: u32| (state & LENT != LENT).then(|| state + LENT_STEP);
         // Relaxed: the caller's handle keeps the item.
@@ -204,7 +213,8 @@ impl RawWork {
             .is_ok()
     }
 
-    /// The engine gives a reference back. `true`: it was the last one, and the user has no handle, so the caller destroys the item.
+    /// The engine gives a reference back. `true`: it was the last one, and the user has no handle,
+    /// so the caller destroys the item.
     #[inline]
     pub(in crate::item) fn unlend(&self) -> bool {
         // AcqRel: the uses of all references happen before the destruction.
@@ -212,7 +222,8 @@ impl RawWork {
         before & (LENT | NO_HANDLE) == LENT_STEP | NO_HANDLE
     }
 
-    /// The user drops the last handle. `true`: the engine holds no reference, so the caller destroys the item.
+    /// The user drops the last handle. `true`: the engine holds no reference, so the caller
+    /// destroys the item.
     pub(in crate::item) fn drop_last_handle(&self) -> bool {
         // AcqRel: as for `unlend`. Only a thread with a handle lends.
         self.state.fetch_or(NO_HANDLE, Ordering::AcqRel) & LENT == 0
@@ -238,12 +249,14 @@ pub(crate) enum Unclaimed {
 #[must_use = "a pending item must be handed on, started or released"]
 pub(crate) struct Pending(NonNull<RawWork>, Hold);
 
-// SAFETY: ownership of an item may move between threads: its fields are plain data and `RawWork` is Send and Sync.
+// SAFETY: ownership of an item may move between threads: its fields are plain data and `RawWork` is
+// Send and Sync.
 unsafe impl Send for Pending {}
 
 impl Pending {
-    /// Takes the PENDING bit of `item` in order to queue it. [`Unclaimed::AlreadyPending`]: the pending instance has not
-    /// started its function, and will see everything that the caller stored before.
+    /// Takes the PENDING bit of `item` in order to queue it. [`Unclaimed::AlreadyPending`]: the
+    /// pending instance has not started its function, and will see everything that the caller
+    /// stored before.
     ///
     /// # Safety
     /// `item` stays valid until its function has been called, or the claim is released.
@@ -253,7 +266,8 @@ impl Pending {
         unsafe { Self::claim_lending(item, 0) }
     }
 
-    /// As [`claim`](Self::claim), and [lends](RawWork::lend) so many references, in steps, if the claim succeeds.
+    /// As [`claim`](Self::claim), and [lends](RawWork::lend) so many references, in steps, if the
+    /// claim succeeds.
     ///
     /// # Safety
     /// As for [`claim`](Self::claim). If it lends, the item counts its handles apart, and the caller has one.
@@ -266,8 +280,8 @@ impl Pending {
         let state = &unsafe { item.as_ref() }.state;
         let mut before = 0;
         let is_idle = |before| before & PENDING == 0 && before < DISABLE_STEP;
-        // A disabled item is not pending even for an instant: a thread that enables and queues it meanwhile would be told that a
-        // pending instance will see its stores.
+        // A disabled item is not pending even for an instant: a thread that enables and queues it
+        // meanwhile would be told that a pending instance will see its stores.
         let after = |before| match is_idle(before) {
             true => before + lent + PENDING,
             false => before,
@@ -288,8 +302,9 @@ impl Pending {
         }
     }
 
-    /// The owner of a new item, which no other thread knows and no thread will ever claim: neither this nor its start is a
-    /// read-modify-write. It is the first object in a [block](crate::sys::blocks), or in memory of its own if it is too large for one.
+    /// The owner of a new item, which no other thread knows and no thread will ever claim: neither
+    /// this nor its start is a read-modify-write. It is the first object in a
+    /// [block](crate::sys::blocks), or in memory of its own if it is too large for one.
     ///
     /// # Safety
     /// As for [`claim`](Self::claim).
@@ -400,8 +415,8 @@ impl Pending {
         unsafe { self.item().prev.get() }.addr()
     }
 
-    /// Clears PENDING just before the function is called: from here on the item may be queued again, and only the
-    /// returned [`Started`] may still use it.
+    /// Clears PENDING just before the function is called: from here on the item may be queued
+    /// again, and only the returned [`Started`] may still use it.
     #[inline]
     pub(crate) fn start(self) -> Started {
         let started = Started {
@@ -413,13 +428,15 @@ impl Pending {
             // pending.
             self.item().state.store(ONE_SHOT, Ordering::Relaxed);
         } else {
-            // AcqRel: acquires the stores of issuers whose queueing returned false, releases our stores to the next owner.
+            // AcqRel: acquires the stores of issuers whose queueing returned false, releases our
+            // stores to the next owner.
             self.item().state.fetch_and(!PENDING, Ordering::AcqRel);
         }
         started
     }
 
-    /// Gives up a [one-shot](Self::one_shot) item that its owner will destroy instead of having its function called.
+    /// Gives up a [one-shot](Self::one_shot) item that its owner will destroy instead of having its
+    /// function called.
     #[inline]
     pub(crate) fn discard(self) {
         debug_assert!(self.is_one_shot(), "somebody may claim it");
@@ -452,7 +469,8 @@ impl Pending {
     }
 }
 
-/// An item whose PENDING bit was cleared and whose function is about to be called: the last use of its memory.
+/// An item whose PENDING bit was cleared and whose function is about to be called: the last use of
+/// its memory.
 pub(crate) struct Started {
     pub(in crate::item) item: NonNull<RawWork>,
     pub(in crate::item) func: Option<WorkFn>,

@@ -1,11 +1,13 @@
-//! Numbers of batches. An item notes the batch of its last run, so that its next issuer can tell whether that run may still go on.
+//! Numbers of batches. An item notes the batch of its last run, so that its next issuer can tell
+//! whether that run may still go on.
 #![forbid(unsafe_code)]
 
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 
-/// A number for the batch that is the `serial`-th of its pool, of the worker `id`; never 0, and not reused soon.
+/// A number for the batch that is the `serial`-th of its pool, of the worker `id`; never 0, and not
+/// reused soon.
 #[inline]
 pub(crate) fn ticket(id: u32, serial: u32) -> usize {
     ((u64::from(serial) << 32) | u64::from(id) << 1 | 1) as usize

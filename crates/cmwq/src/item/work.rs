@@ -15,12 +15,14 @@ use std::ptr::NonNull;
 /// A work item that can be queued again and again without an allocation.
 ///
 /// At any time it is pending at most once, whatever the number of threads that queue it: a
-/// [`queue`](crate::Workqueue::queue) that finds it pending changes nothing, and the pending run will see what that caller did before.
-/// Its function runs on one worker at a time as long as it is queued on one workqueue only; queued on another while it
-/// runs, the two runs may overlap, hence `Sync`. It may queue itself.
+/// [`queue`](crate::Workqueue::queue) that finds it pending changes nothing, and the pending run
+/// will see what that caller did before. Its function runs on one worker at a time as long as it is
+/// queued on one workqueue only; queued on another while it runs, the two runs may overlap, hence
+/// `Sync`. It may queue itself.
 ///
-/// Cloning gives another handle of the same item. A pending or running item keeps itself alive. Queueing it panics if 4,095 instances are
-/// pending or running already: it may run on that many workqueues at once.
+/// Cloning gives another handle of the same item. A pending or running item keeps itself alive.
+/// Queueing it panics if 4,095 instances are pending or running already: it may run on that many
+/// workqueues at once.
 pub struct Work(NonNull<SharedWork<Func>>);
 
 type Func = dyn Fn() + Send + Sync;
@@ -34,7 +36,8 @@ struct SharedWork<F: ?Sized> {
     func: F,
 }
 
-// SAFETY: a handle gives shared access to the item, which is Sync, and to the function, which is Send and Sync; any thread may destroy both.
+// SAFETY: a handle gives shared access to the item, which is Sync, and to the function, which is
+// Send and Sync; any thread may destroy both.
 unsafe impl Send for Work {}
 // SAFETY: as above.
 unsafe impl Sync for Work {}
@@ -62,7 +65,8 @@ impl Work {
         unsafe { self.0.as_ref() }
     }
 
-    /// Whether it is queued and has not started. A hint: it may have changed when the caller reads the answer.
+    /// Whether it is queued and has not started. A hint: it may have changed when the caller reads
+    /// the answer.
     pub fn is_pending(&self) -> bool {
         self.as_raw().is_pending()
     }
@@ -79,14 +83,16 @@ impl Work {
         unsafe { NonNull::new_unchecked(&raw mut (*self.0.as_ptr()).raw) }
     }
 
-    /// [Claims](Pending::claim) the item, with a reference that the queue holds from acceptance until the function has returned.
+    /// [Claims](Pending::claim) the item, with a reference that the queue holds from acceptance
+    /// until the function has returned.
     #[inline]
     pub(crate) fn claim(&self) -> Result<Pending, Unclaimed> {
         // SAFETY: this is a handle.
         unsafe { Pending::claim_lending(self.raw(), LENT_STEP) }
     }
 
-    /// A reference for a timer, which its queue takes over: see [`claim`](Self::claim). `None`: the engine holds as many as it may.
+    /// A reference for a timer, which its queue takes over: see [`claim`](Self::claim). `None`: the
+    /// engine holds as many as it may.
     pub(crate) fn lend(&self) -> Option<Lent> {
         self.as_raw().lend().then(|| Lent(self.0))
     }

@@ -1,4 +1,5 @@
-//! Pools of tests and models, and stand-ins for what is around them: a queue that ignores what it is told, and a service that creates no worker.
+//! Pools of tests and models, and stand-ins for what is around them: a queue that ignores what it
+//! is told, and a service that creates no worker.
 
 use super::attrs::kind::{Binding, PoolAttrs, PoolFor, Position};
 use super::attrs::params::Params;
@@ -11,7 +12,8 @@ use crate::item::{Pending, RawWork, WorkFn};
 use crate::topology::CpuSet;
 use std::sync::Arc;
 
-/// What a pool is like: strict, of two CPUs, with workers that take single items, unless something else is said.
+/// What a pool is like: strict, of two CPUs, with workers that take single items, unless something
+/// else is said.
 pub(in crate::pool) struct Made {
     pub(in crate::pool) kind: PoolFor,
     pub(in crate::pool) strict: bool,

@@ -1,5 +1,6 @@
-//! The pool's bookkeeping, step by step, on pools of real engines whose lock the test holds: one thread sets up a state that is rare by chance, and
-//! checks the next step. Each test failed with its line broken: see `SABOTAGES.md`.
+//! The pool's bookkeeping, step by step, on pools of real engines whose lock the test holds: one
+//! thread sets up a state that is rare by chance, and checks the next step. Each test failed with
+//! its line broken: see `SABOTAGES.md`.
 
 use super::lock::guard::PoolGuard;
 use super::state::pool::Pool;
@@ -72,7 +73,8 @@ fn own_id(pool: &Arc<Pool>) -> u32 {
 
 /// Calls `test` in an item, on a worker of the pool.
 fn in_item(wq: &Workqueue, pool: &Arc<Pool>, test: impl FnOnce(&Arc<Pool>) + Send + 'static) {
-    // Its two workers sleep first, the spare too: a worker that finds nothing to do performs the deferred wake-ups.
+    // Its two workers sleep first, the spare too: a worker that finds nothing to do performs the
+    // deferred wake-ups.
     wq.execute(|| ()).expect("it is accepted");
     stubs::eventually(|| pool.lock().idle().len() == 2);
     let pool = pool.clone();

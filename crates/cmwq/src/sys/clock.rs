@@ -4,7 +4,8 @@
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// The longest time that differs from "for ever": 146 years. Any time of these clocks plus twice that does not overflow.
+/// The longest time that differs from "for ever": 146 years. Any time of these clocks plus twice
+/// that does not overflow.
 const LONGEST_NS: u64 = u64::MAX / 4;
 
 /// A duration to add to these clocks, at most [`LONGEST_NS`].
@@ -23,7 +24,8 @@ pub(crate) fn now_ns() -> u64 {
     read(ClockId::Monotonic)
 }
 
-/// CPU time that all threads of the process have used, in ns. What other running threads have used since their last timer tick is missing.
+/// CPU time that all threads of the process have used, in ns. What other running threads have used
+/// since their last timer tick is missing.
 pub(crate) fn process_cpu_ns() -> u64 {
     read(ClockId::ProcessCPUTime)
 }

@@ -4,14 +4,16 @@ pub(crate) use cmwq_topology::{FollowedQuota, process_cpus};
 
 use cmwq_topology::{CpuQuota, CpuSet};
 
-/// The CPU that the calling thread runs on: a hint, true only at the instant of the call. `None`: the system cannot say.
+/// The CPU that the calling thread runs on: a hint, true only at the instant of the call. `None`:
+/// the system cannot say.
 #[inline]
 pub(crate) fn current() -> Option<usize> {
     if cfg!(cmwq_loom) {
         // The real CPU would make runs of a model differ.
         return None;
     }
-    // SAFETY: takes no arguments and touches no memory of ours. In glibc it reads the thread's rseq area (1 to 4 ns).
+    // SAFETY: takes no arguments and touches no memory of ours. In glibc it reads the thread's rseq
+    // area (1 to 4 ns).
     let cpu = unsafe { libc::sched_getcpu() };
     usize::try_from(cpu).ok()
 }

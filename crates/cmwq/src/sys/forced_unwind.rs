@@ -1,16 +1,22 @@
-//! Calls of code that may end its thread: `pthread_exit()`, or a cancellation by `pthread_cancel()`. Python up to 3.13 does the former to each
-//! thread that wants to run Python code while the interpreter ends.
+//! Calls of code that may end its thread: `pthread_exit()`, or a cancellation by
+//! `pthread_cancel()`. Python up to 3.13 does the former to each thread that wants to run Python
+//! code while the interpreter ends.
 //!
-//! glibc ends a thread by unwinding its stack as for an exception ("forced unwinding"), down to the thread's first frame. Rust cannot
-//! take part: `catch_unwind` aborts when such an exception comes by, and frames with destructors must not be passed. So the unwinding has to end
-//! before it reaches a frame of Rust. It passes one frame that is no Rust: [`enter`], between the library and the program's function. Its
-//! personality routine, which the unwinder asks at each frame, says that the unwinding ends here, and lets `enter` return 1. By then the frames of
-//! the program's function are unwound: its cleanup handlers and destructors have run. The library accounts for the item, and the thread leaves
-//! its pool and ends by returning from its first function, which runs the destructors of thread-specific data as `pthread_exit()` does.
+//! glibc ends a thread by unwinding its stack as for an exception ("forced unwinding"), down to the
+//! thread's first frame. Rust cannot take part: `catch_unwind` aborts when such an exception comes
+//! by, and frames with destructors must not be passed. So the unwinding has to end before it
+//! reaches a frame of Rust. It passes one frame that is no Rust: [`enter`], between the library and
+//! the program's function. Its personality routine, which the unwinder asks at each frame, says
+//! that the unwinding ends here, and lets `enter` return 1. By then the frames of the program's
+//! function are unwound: its cleanup handlers and destructors have run. The library accounts for
+//! the item, and the thread leaves its pool and ends by returning from its first function, which
+//! runs the destructors of thread-specific data as `pthread_exit()` does.
 //!
-//! glibc has marked the thread as exiting meanwhile, so it is not cancelled again. It also remembers the innermost cleanup handler of the thread,
-//! where a later `pthread_exit()`, of a hook for the thread's end for example, would begin: [`Handlers`] is what it remembered before the call. A panic, or an exception of
-//! C++, passes `enter` as if it were not there. musl does not unwind: `pthread_exit()` there ends the thread at once, and the item never ends.
+//! glibc has marked the thread as exiting meanwhile, so it is not cancelled again. It also
+//! remembers the innermost cleanup handler of the thread, where a later `pthread_exit()`, of a hook
+//! for the thread's end for example, would begin: [`Handlers`] is what it remembered before the
+//! call. A panic, or an exception of C++, passes `enter` as if it were not there. musl does not
+//! unwind: `pthread_exit()` there ends the thread at once, and the item never ends.
 
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
@@ -63,8 +69,8 @@ fn ended() -> Box<dyn Any + Send> {
     Box::new("the item has ended its thread")
 }
 
-/// Aborts if an item has ended a thread of the program. The library must not end such a thread; nor can the unwinding go on, since frames of Rust are in
-/// between.
+/// Aborts if an item has ended a thread of the program. The library must not end such a thread; nor
+/// can the unwinding go on, since frames of Rust are in between.
 fn must_be_own() {
     if !OWN.get() {
         eprintln!(
@@ -74,8 +80,8 @@ fn must_be_own() {
     }
 }
 
-/// Calls C code of the program other than an item's function: `None` if it has ended its thread, which goes on nevertheless. The closure only
-/// makes the call: it is unwound as C would be.
+/// Calls C code of the program other than an item's function: `None` if it has ended its thread,
+/// which goes on nevertheless. The closure only makes the call: it is unwound as C would be.
 ///
 /// A thread of the program is not cancelled meanwhile, but afterwards: who cancels it may wait for its end.
 pub fn call<T: Copy>(code: impl FnOnce() -> T + Copy) -> Option<T> {
@@ -83,7 +89,8 @@ pub fn call<T: Copy>(code: impl FnOnce() -> T + Copy) -> Option<T> {
     call_anywhere(code).ok()
 }
 
-/// As [`call`], and cancellations have their effect: the caller goes on, or ends the thread by [`ThreadEnd::go_on`].
+/// As [`call`], and cancellations have their effect: the caller goes on, or ends the thread by
+/// [`ThreadEnd::go_on`].
 pub fn call_anywhere<T: Copy>(code: impl FnOnce() -> T + Copy) -> Result<T, ThreadEnd> {
     let handlers = Handlers::new();
     handlers.save();
@@ -97,17 +104,20 @@ pub fn call_anywhere<T: Copy>(code: impl FnOnce() -> T + Copy) -> Result<T, Thre
 pub struct ThreadEnd(());
 
 impl ThreadEnd {
-    /// Goes on with it. The thread's value is still that which it was ended with: the argument of `pthread_exit()`, or `PTHREAD_CANCELED`.
+    /// Goes on with it. The thread's value is still that which it was ended with: the argument of
+    /// `pthread_exit()`, or `PTHREAD_CANCELED`.
     ///
     /// # Safety
-    /// The thread is the one that was to be ended, and between the caller and the code that has called it no frame has a destructor of Rust.
+    /// The thread is the one that was to be ended, and between the caller and the code that has
+    /// called it no frame has a destructor of Rust.
     pub unsafe fn go_on(self) -> ! {
         #[cfg(target_env = "gnu")]
         {
             let handlers = Handlers::new();
             handlers.save();
-            // SAFETY: this is what pthread_cleanup_push() of <pthread.h> expands to for the end of a handler. It reads which handler comes next, which was
-            // noted just now. The thread has its value since it was ended first, so there is nothing to be given again.
+            // SAFETY: this is what pthread_cleanup_push() of <pthread.h> expands to for the end of
+            // a handler. It reads which handler comes next, which was noted just now. The thread
+            // has its value since it was ended first, so there is nothing to be given again.
             unsafe { __pthread_unwind_next(handlers.0.get().cast()) }
         }
         // SAFETY: by the caller's promise. Not reached: no end is stopped there.
@@ -136,8 +146,8 @@ impl Uncancelled {
 
 impl Drop for Uncancelled {
     fn drop(&mut self) {
-        // SAFETY: what it was before. Nothing is cancelled here, unless the thread may be cancelled at any moment, which it must not be in a call of
-        // the library.
+        // SAFETY: what it was before. Nothing is cancelled here, unless the thread may be cancelled
+        // at any moment, which it must not be in a call of the library.
         unsafe { pthread_setcancelstate(self.before, std::ptr::null_mut()) };
     }
 }
@@ -146,7 +156,8 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
-/// Calls C code of the program that is an item's function: if it has ended its thread, the item ends here, and then the thread.
+/// Calls C code of the program that is an item's function: if it has ended its thread, the item
+/// ends here, and then the thread.
 #[inline]
 pub fn call_item_code<T: Copy>(code: impl FnOnce() -> T + Copy) -> T {
     enter_with(code).unwrap_or_else(|| end_item())
@@ -193,8 +204,10 @@ impl Handlers {
     #[cfg(target_env = "gnu")]
     fn save(&self) {
         let buffer = self.0.get().cast();
-        // SAFETY: the two functions are what pthread_cleanup_push() and pthread_cleanup_pop() of <pthread.h> expand to. The buffer is as large as
-        // that header's or larger (104 bytes, on Arm 216); the former function notes in it what was innermost, the latter makes that innermost again.
+        // SAFETY: the two functions are what pthread_cleanup_push() and pthread_cleanup_pop() of
+        // <pthread.h> expand to. The buffer is as large as that header's or larger (104 bytes, on
+        // Arm 216); the former function notes in it what was innermost, the latter makes that
+        // innermost again.
         unsafe {
             __pthread_register_cancel(buffer);
             __pthread_unregister_cancel(buffer);
@@ -231,7 +244,8 @@ unsafe extern "C-unwind" {
     fn pthread_exit(value: *mut c_void) -> !;
 }
 
-/// Ends the item that the calling thread runs, and then the thread: for code of an item that was called with [`call`].
+/// Ends the item that the calling thread runs, and then the thread: for code of an item that was
+/// called with [`call`].
 pub fn end_item() -> ! {
     resume_unwind(ended())
 }

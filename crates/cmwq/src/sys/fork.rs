@@ -1,7 +1,8 @@
 //! Detects that the process is a fork's child: it has its parent's memory, but only the thread that forked.
 //!
-//! State of the whole process must be consistent in the child. So the thread that forks holds each lock of the process meanwhile: in the
-//! child no other thread can hold it. The locks of one engine are not held: a child does not touch an inherited engine.
+//! State of the whole process must be consistent in the child. So the thread that forks holds each
+//! lock of the process meanwhile: in the child no other thread can hold it. The locks of one engine
+//! are not held: a child does not touch an inherited engine.
 
 use crate::sys::local::thread_local;
 #[cfg(cmwq_sim)]
@@ -163,7 +164,8 @@ extern "C" fn in_child() {
     after(Side::Child);
 }
 
-/// From now on forks are noticed, and the thread that forks holds this lock meanwhile. To be called before the lock is first taken.
+/// From now on forks are noticed, and the thread that forks holds this lock meanwhile. To be called
+/// before the lock is first taken.
 pub(crate) fn hold_during_forks(lock: ProcessLock, take: Take) {
     notice();
     ENTERED.enter(lock, take);
@@ -191,7 +193,8 @@ fn register() {
 
 #[cfg(not(cmwq_sim))]
 fn register() {
-    // SAFETY: the handlers may run on any thread that forks. If they cannot be registered (no memory), forks go unnoticed.
+    // SAFETY: the handlers may run on any thread that forks. If they cannot be registered (no
+    // memory), forks go unnoticed.
     unsafe {
         libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child));
     }
@@ -227,7 +230,8 @@ impl<T> ProcessMutex<T> {
         self.hold_and(|_| ())
     }
 
-    /// As [`hold`](Self::hold); in the child, `in_child` repairs what threads that do not exist there have left.
+    /// As [`hold`](Self::hold); in the child, `in_child` repairs what threads that do not exist
+    /// there have left.
     pub(crate) fn hold_and(&'static self, in_child: fn(&mut T)) -> Held {
         let mut held = self.lock();
         Box::new(move |side| {

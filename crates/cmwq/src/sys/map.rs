@@ -1,4 +1,5 @@
-//! Hash maps. In the virtual machine they hash the same way each time, so that iteration order follows from the seed alone.
+//! Hash maps. In the virtual machine they hash the same way each time, so that iteration order
+//! follows from the seed alone.
 #![forbid(unsafe_code)]
 
 #[cfg(not(cmwq_sim))]

@@ -1,9 +1,10 @@
 //! The one seam to the platform: atomics, locks, parking, threads, CPUs and clocks.
 //!
-//! All modules above this one use these names only. There are three back ends: the real one; [loom](https://docs.rs/loom)'s, chosen by
-//! `cfg(cmwq_loom)`, under which the crate `cmwq-models` compiles the very same sources and explores their interleavings; and the virtual
-//! machine's, chosen by `cfg(cmwq_sim)`, under which the crate `cmwq-simulated` compiles them for machines of up to 256 CPUs in virtual time
-//! (`sim/`).
+//! All modules above this one use these names only. There are three back ends: the real one;
+//! [loom](https://docs.rs/loom)'s, chosen by `cfg(cmwq_loom)`, under which the crate `cmwq-models`
+//! compiles the very same sources and explores their interleavings; and the virtual machine's,
+//! chosen by `cfg(cmwq_sim)`, under which the crate `cmwq-simulated` compiles them for machines of
+//! up to 256 CPUs in virtual time (`sim/`).
 
 #[cfg_attr(cmwq_sim, path = "sim/atomic.rs")]
 pub(crate) mod atomic;

@@ -2,16 +2,20 @@
 //!
 //! A signal to the process goes to any thread that does not block it, and its handler interrupts that thread.
 //!
-//! The library's own threads (service, creator, reporter, timer) run with the [library's mask](LibraryMask): they block signals, so that the
-//! program's handlers interrupt threads that run the program's code. Two groups are left out:
+//! The library's own threads (service, creator, reporter, timer) run with the [library's
+//! mask](LibraryMask): they block signals, so that the program's handlers interrupt threads that
+//! run the program's code. Two groups are left out:
 //!
-//! - Faults of the thread itself ([`FAULTS`]). If such a signal is blocked, the kernel ends the process instead of delivering it: the
-//!   program's handler, and the message about a stack overflow, would be lost in work functions.
-//! - Signals that ask where a thread is ([`ABOUT_THE_THREAD`]): profilers send `SIGPROF`, `abort()` and supervisors send `SIGABRT`. They stay
-//!   open unless the creating thread blocks them, since then the program takes them in its own way.
+//! - Faults of the thread itself ([`FAULTS`]). If such a signal is blocked, the kernel ends the
+//!   process instead of delivering it: the program's handler, and the message about a stack
+//!   overflow, would be lost in work functions.
+//! - Signals that ask where a thread is ([`ABOUT_THE_THREAD`]): profilers send `SIGPROF`, `abort()`
+//!   and supervisors send `SIGABRT`. They stay open unless the creating thread blocks them, since
+//!   then the program takes them in its own way.
 //!
-//! Threads that run items have the [mask of the thread that built the engine](SignalMask), as the threads of any pool of the program would: what
-//! an item starts inherits it. A program may ask for the library's mask there too
+//! Threads that run items have the [mask of the thread that built the engine](SignalMask), as the
+//! threads of any pool of the program would: what an item starts inherits it. A program may ask for
+//! the library's mask there too
 //! ([`WorkerThreads::block_signals`](crate::WorkerThreads::block_signals)).
 
 use std::io;
@@ -30,7 +34,8 @@ const FAULTS: [i32; 6] = [
 
 const ABOUT_THE_THREAD: [i32; 2] = [libc::SIGPROF, libc::SIGABRT];
 
-/// Gives the caller the signal mask of the library's threads, which threads that it creates inherit. Dropping it restores the old mask.
+/// Gives the caller the signal mask of the library's threads, which threads that it creates
+/// inherit. Dropping it restores the old mask.
 pub(super) struct LibraryMask {
     before: libc::sigset_t,
 }
@@ -78,9 +83,10 @@ impl SignalMask {
 
 /// Unblocks all signals in the calling thread.
 ///
-/// A process inherits the mask of the thread that starts it. On a worker that blocks signals, because the thread that built the engine did or
-/// with [`WorkerThreads::block_signals`](crate::WorkerThreads::block_signals), `SIGTERM`, `SIGINT` or `SIGALRM` would do nothing to it. Call
-/// this in the child before it becomes another program:
+/// A process inherits the mask of the thread that starts it. On a worker that blocks signals,
+/// because the thread that built the engine did or with
+/// [`WorkerThreads::block_signals`](crate::WorkerThreads::block_signals), `SIGTERM`, `SIGINT` or
+/// `SIGALRM` would do nothing to it. Call this in the child before it becomes another program:
 ///
 /// ```
 /// use cmwq::{Engine, WorkerThreads};
@@ -100,8 +106,9 @@ impl SignalMask {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// The function is async-signal-safe: it takes no lock, allocates nothing, and may be called between `fork` and `exec`. A work function that
-/// calls it itself opens a thread of the library to the process's signals for good.
+/// The function is async-signal-safe: it takes no lock, allocates nothing, and may be called
+/// between `fork` and `exec`. A work function that calls it itself opens a thread of the library to
+/// the process's signals for good.
 ///
 /// # Errors
 /// None is known; the system's error is passed on.
@@ -117,7 +124,8 @@ pub fn reset_signal_mask() -> io::Result<()> {
 /// Changes the calling thread's mask; returns the old one.
 fn change(how: i32, set: &libc::sigset_t) -> libc::sigset_t {
     let mut before = MaybeUninit::zeroed();
-    // SAFETY: `set` is initialised and `before` valid for writes. With a valid `how` the call cannot fail; all zeros is a valid set as well.
+    // SAFETY: `set` is initialised and `before` valid for writes. With a valid `how` the call
+    // cannot fail; all zeros is a valid set as well.
     unsafe {
         libc::pthread_sigmask(how, set, before.as_mut_ptr());
         before.assume_init()

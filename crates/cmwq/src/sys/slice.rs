@@ -1,8 +1,10 @@
 //! A thread's *slice*: how long the scheduler lets it run at a time when other threads want the CPU.
 //!
-//! Since Linux 6.12 a thread may have a slice of its own (`sched_attr::sched_runtime` of a SCHED_OTHER thread, sched(7)). Its share of the CPU does not
-//! change. But a thread that is woken gets the CPU at once only if its deadline is earlier than that of the thread that runs there, and a thread's deadline
-//! is one slice away. Against a thread that computes it otherwise waits for the rest of that thread's slice, which may be milliseconds.
+//! Since Linux 6.12 a thread may have a slice of its own (`sched_attr::sched_runtime` of a
+//! SCHED_OTHER thread, sched(7)). Its share of the CPU does not change. But a thread that is woken
+//! gets the CPU at once only if its deadline is earlier than that of the thread that runs there,
+//! and a thread's deadline is one slice away. Against a thread that computes it otherwise waits for
+//! the rest of that thread's slice, which may be milliseconds.
 
 use std::io;
 
@@ -10,7 +12,8 @@ use std::io;
 const SHORT_NS: u64 = 100_000;
 /// The system's default.
 const DEFAULT: u64 = 0;
-/// SCHED_FLAG_RESET_ON_FORK: what the thread starts has the system's slice, not this one. It also takes a negative nice level from children.
+/// SCHED_FLAG_RESET_ON_FORK: what the thread starts has the system's slice, not this one. It also
+/// takes a negative nice level from children.
 const RESET_ON_FORK: u64 = 1;
 
 /// The kernel's `struct sched_attr`, in its first version.
@@ -27,11 +30,12 @@ struct Attr {
     period: u64,
 }
 
-/// Gives thread `tid` of this process a short slice, or the system's default. All other attributes stay as they are, such as the nice level.
+/// Gives thread `tid` of this process a short slice, or the system's default. All other attributes
+/// stay as they are, such as the nice level.
 ///
 /// # Errors
-/// The system has no slices; the thread has another scheduling policy, or a negative nice level, with which its deadlines are near anyway; or the system does
-/// not permit the change.
+/// The system has no slices; the thread has another scheduling policy, or a negative nice level,
+/// with which its deadlines are near anyway; or the system does not permit the change.
 pub(crate) fn set(tid: i32, is_short: bool) -> io::Result<()> {
     if cfg!(cmwq_loom) {
         return Ok(());

@@ -1,5 +1,6 @@
-//! Locks. A poisoned lock cannot occur: work functions never run under one, and the engine's own sections do not panic. If one does, the
-//! data is as consistent as the panic left it and the process goes on.
+//! Locks. A poisoned lock cannot occur: work functions never run under one, and the engine's own
+//! sections do not panic. If one does, the data is as consistent as the panic left it and the
+//! process goes on.
 
 use std::time::Duration;
 
@@ -50,8 +51,8 @@ impl<T> Mutex<T> {
     }
 }
 
-/// Debug builds check whether an item that must not sleep did. Waiting for one of the engine's own locks is not the item's fault, so it is
-/// counted apart.
+/// Debug builds check whether an item that must not sleep did. Waiting for one of the engine's own
+/// locks is not the item's fault, so it is counted apart.
 #[cfg(all(debug_assertions, not(cmwq_loom)))]
 pub(crate) mod engine_sleeps {
     use crate::sys::thread;

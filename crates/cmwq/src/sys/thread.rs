@@ -23,7 +23,8 @@ pub(crate) fn spawn(name: &str, main: impl FnOnce() + Send + 'static) -> io::Res
 /// change of all threads' CPUs that was made in between (`taskset --all-tasks`, a cpuset). If none
 /// of `cpus` is allowed any more, the thread has the caller's binding. `main` must not end before.
 ///
-/// The caller does not wait for the thread: it may be a constructor of what is being loaded by dlopen(), whose lock each new thread takes.
+/// The caller does not wait for the thread: it may be a constructor of what is being loaded by
+/// dlopen(), whose lock each new thread takes.
 pub(crate) fn spawn_bound(
     name: &str,
     cpus: &CpuSet,
@@ -64,10 +65,12 @@ fn start(
         take_policy_of_process();
         take_nice_of_process();
         main();
-        // std takes the thread off its list when this returns, and then drops the thread's values, this one first.
+        // std takes the thread off its list when this returns, and then drops the thread's values,
+        // this one first.
         let _ = ENDS.try_with(|ends| ends.set(Some(Transit::begin())));
     };
-    // A new thread inherits its creator's mask: changing it here leaves no window in which the worker has another one.
+    // A new thread inherits its creator's mask: changing it here leaves no window in which the
+    // worker has another one.
     let _mask = LibraryMask::enter();
     // The kernel keeps 15 bytes of a name; std would cut it as well, but at any byte.
     let mut thread = std::thread::Builder::new().name(cut(name).to_owned());
@@ -118,14 +121,16 @@ fn in_transit() -> MutexGuard<'static, usize> {
     IN_TRANSIT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// No thread is in transit when this returns, and none until the guard is dropped, unless one takes `longest`.
+/// No thread is in transit when this returns, and none until the guard is dropped, unless one takes
+/// `longest`.
 fn hold_transits(longest: Duration) -> MutexGuard<'static, usize> {
     let waited = NO_MORE.wait_timeout_while(in_transit(), longest, |left| *left > 0);
     waited.unwrap_or_else(PoisonError::into_inner).0
 }
 
-/// For a fork: no thread of the library begins or ends when this returns, and none until what it returns is called, which is told whether
-/// this is the child: where threads in transit were is known in the parent only.
+/// For a fork: no thread of the library begins or ends when this returns, and none until what it
+/// returns is called, which is told whether this is the child: where threads in transit were is
+/// known in the parent only.
 pub(crate) fn hold_during_fork() -> impl FnOnce(bool) {
     let mut in_transit = hold_transits(LONGEST_TRANSIT);
     move |child| {
@@ -158,7 +163,8 @@ pub(super) fn forget_tid() {
     TID.set(0);
 }
 
-/// Binds the calling thread to `cpus`. The system leaves out CPUs that do not exist or are not allowed; an error means that none is left.
+/// Binds the calling thread to `cpus`. The system leaves out CPUs that do not exist or are not
+/// allowed; an error means that none is left.
 pub(crate) fn bind_current(cpus: &CpuSet) -> io::Result<()> {
     bind(None, cpus.iter())
 }
@@ -288,8 +294,9 @@ pub(crate) fn set_nice_current(nice: i32) -> io::Result<()> {
     )?)
 }
 
-/// Gives the calling thread the nice level of the process, as far as permitted. A new thread has that of its creator, which may be any thread of
-/// the program: of the first one that makes a queue or arms a timer all later workers and timers would have it.
+/// Gives the calling thread the nice level of the process, as far as permitted. A new thread has
+/// that of its creator, which may be any thread of the program: of the first one that makes a queue
+/// or arms a timer all later workers and timers would have it.
 fn take_nice_of_process() {
     let process = rustix::process::getpriority_process(Some(rustix::process::getpid())).ok();
     if let Some(nice) = process.filter(|_| process != nice_of_current()) {
@@ -298,8 +305,9 @@ fn take_nice_of_process() {
     }
 }
 
-/// Gives the calling thread the scheduling policy of the process, as far as permitted, for the same reason; of a real-time process the ordinary
-/// one. Workers spin and yield, which at a real-time priority would keep all other threads from their CPU.
+/// Gives the calling thread the scheduling policy of the process, as far as permitted, for the same
+/// reason; of a real-time process the ordinary one. Workers spin and yield, which at a real-time
+/// priority would keep all other threads from their CPU.
 fn take_policy_of_process() {
     if cfg!(cmwq_loom) {
         return;
@@ -317,7 +325,8 @@ fn take_policy_of_process() {
     };
     if policy_of(0) != wanted {
         let priority: libc::c_int = 0;
-        // SAFETY: 0 is the calling thread; the priority is only read. Not permitted: it keeps that of its creator.
+        // SAFETY: 0 is the calling thread; the priority is only read. Not permitted: it keeps that
+        // of its creator.
         unsafe {
             libc::syscall(libc::SYS_sched_setscheduler, 0, wanted, &raw const priority);
         }
@@ -356,8 +365,9 @@ pub(crate) enum ThreadState {
 
 /// The state of thread `tid` of this process.
 ///
-/// The file is opened anew each time. An open file for each worker would save three fifths of the 3 us, but use up file descriptors, of which
-/// a process has few. So the answer may be missing; the CPU clock, which needs no descriptor, then stands in.
+/// The file is opened anew each time. An open file for each worker would save three fifths of the 3
+/// us, but use up file descriptors, of which a process has few. So the answer may be missing; the
+/// CPU clock, which needs no descriptor, then stands in.
 pub(crate) fn state_of(tid: i32) -> ThreadState {
     read_state(tid).map_or(ThreadState::Unknown, |state| match state {
         b'S' | b'D' => ThreadState::Asleep,

@@ -161,8 +161,8 @@ impl WorkqueueBuilder {
     ///
     /// 0, the default, means [`WQ_DFL_ACTIVE`] here, but not where the limit of an existing queue
     /// is [changed](Workqueue::set_max_active). More than
-    /// [`WQ_MAX_ACTIVE`](crate::raw::WQ_MAX_ACTIVE) is cut to that, with a warning. A limit of 1 does not make a queue ordered: see
-    /// [`ordered`](Self::ordered).
+    /// [`WQ_MAX_ACTIVE`](crate::raw::WQ_MAX_ACTIVE) is cut to that, with a warning. A limit of 1
+    /// does not make a queue ordered: see [`ordered`](Self::ordered).
     ///
     /// ```
     /// let queue = cmwq::Workqueue::builder("uploads").max_active(16).build()?;
@@ -314,8 +314,8 @@ impl WorkqueueBuilder {
     /// queue has the default nice level and is neither ordered nor strict, and the thread is on a
     /// CPU of the item's pod; and it never runs another item than the one that it waits for.
     ///
-    /// For items that must not run in the context of the waiting thread: its thread-local state, a small stack, a blocked signal, a lock
-    /// that the thread may take again.
+    /// For items that must not run in the context of the waiting thread: its thread-local state, a
+    /// small stack, a blocked signal, a lock that the thread may take again.
     ///
     /// ```
     /// let queue = cmwq::Workqueue::builder("render").workers_only().build()?;
@@ -334,9 +334,10 @@ impl WorkqueueBuilder {
     /// and [`Workqueue::room`] waits for room, in a thread or a task. The smallest limit is 1: 0 is
     /// taken for 1, with a warning. By default there is none.
     ///
-    /// Items that a timer holds do not wait yet; when the timer fires they are accepted in any case, beyond the bound if need be. The queue
-    /// counts each item by itself, on a line that all its issuers share, and its items do not run in batches: for items of less than a
-    /// microsecond that costs more than the items.
+    /// Items that a timer holds do not wait yet; when the timer fires they are accepted in any
+    /// case, beyond the bound if need be. The queue counts each item by itself, on a line that all
+    /// its issuers share, and its items do not run in batches: for items of less than a microsecond
+    /// that costs more than the items.
     ///
     /// ```
     /// use cmwq::{Refused, Workqueue};

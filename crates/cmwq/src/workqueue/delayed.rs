@@ -1,5 +1,6 @@
-//! Delayed work: a work item with a timer. [`DelayedWork`] keeps itself alive; [`EmbeddedDelayedWork`] is a field of a value, and safe as
-//! well; [`RawDelayedWork`] is in the caller's own memory.
+//! Delayed work: a work item with a timer. [`DelayedWork`] keeps itself alive;
+//! [`EmbeddedDelayedWork`] is a field of a value, and safe as well; [`RawDelayedWork`] is in the
+//! caller's own memory.
 
 mod embedded;
 mod raw;
@@ -28,9 +29,10 @@ pub use raw::RawDelayedWork;
 
 /// A reusable item that runs after a delay: a time-out, a retry or a periodic task.
 ///
-/// It is pending from the moment it is queued, both while its timer runs and while it is on a queue. A timer never fires early (the clock
-/// is monotonic and delays are rounded up, to about a millisecond). A flush, drain or drop of the queue does not see an armed timer: an
-/// item whose queue is gone when its timer fires is dropped with a warning.
+/// It is pending from the moment it is queued, both while its timer runs and while it is on a
+/// queue. A timer never fires early (the clock is monotonic and delays are rounded up, to about a
+/// millisecond). A flush, drain or drop of the queue does not see an armed timer: an item whose
+/// queue is gone when its timer fires is dropped with a warning.
 ///
 /// Cloning gives another handle of the same item.
 ///

@@ -247,7 +247,8 @@ impl Workqueue {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoSuchNode`] if the machine has no such node; [`Error::Incompatible`] if the queue is not unbound.
+    /// [`Error::NoSuchNode`] if the machine has no such node; [`Error::Incompatible`] if the queue
+    /// is not unbound.
     pub fn queue_on_node(&self, node: u32, work: &Work) -> Result<Queued, Error> {
         let cpu = self.core.cpu_of_node(node)?;
         Ok(self.queue_work(cpu, work))
@@ -284,7 +285,8 @@ impl Workqueue {
     /// ```
     ///
     /// # Errors
-    /// [`FlushError::OwnItem`] if called from an item of this very queue; [`FlushError::InWaker`]; [`FlushError::Forked`] in a fork's child.
+    /// [`FlushError::OwnItem`] if called from an item of this very queue; [`FlushError::InWaker`];
+    /// [`FlushError::Forked`] in a fork's child.
     pub fn flush(&self) -> Result<(), FlushError> {
         self.core.flush()
     }

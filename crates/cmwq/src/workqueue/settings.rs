@@ -62,7 +62,8 @@ impl Workqueue {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Nice`]; [`Error::Incompatible`] if the queue is not unbound. The attributes stay unchanged then.
+    /// [`Error::Nice`]; [`Error::Incompatible`] if the queue is not unbound. The attributes stay
+    /// unchanged then.
     pub fn apply_attrs(&self, attrs: WorkqueueAttrs) -> Result<(), Error> {
         self.core.apply(attrs)
     }
@@ -93,7 +94,8 @@ impl Workqueue {
     /// ```
     ///
     /// # Errors
-    /// [`Error::OrderedMaxActive`] on an ordered queue; [`Error::Incompatible`] on a BH queue, which has no limit.
+    /// [`Error::OrderedMaxActive`] on an ordered queue; [`Error::Incompatible`] on a BH queue,
+    /// which has no limit.
     pub fn set_max_active(&self, max_active: usize) -> Result<(), Error> {
         self.core.set_max_active(max_active)
     }

@@ -168,7 +168,8 @@ fn case_17_items_declared_cpu_intensive_do_not_hold_others_up() {
     hog.unwrap().join().unwrap();
 }
 
-/// One item computes until the next has started beside it. Its function is the same every time, and for every queue.
+/// One item computes until the next has started beside it. Its function is the same every time, and
+/// for every queue.
 fn hog_until_the_next_starts(wq: &Workqueue) {
     let (door, beside) = (Door::new(), Door::new());
     beside.open.complete();
@@ -182,7 +183,8 @@ fn hog_until_the_next_starts(wq: &Workqueue) {
     door.open.complete();
     hog.join().unwrap();
     next.unwrap().join().unwrap();
-    // A handle tells of the function's end. The engine gives room beside a hog until its worker has told the pool of it.
+    // A handle tells of the function's end. The engine gives room beside a hog until its worker has
+    // told the pool of it.
     wq.flush().unwrap();
 }
 
@@ -217,7 +219,8 @@ fn case_18_an_item_over_the_threshold_gets_company_and_a_report_now_and_then() {
         for _ in 12..=19 {
             hog_until_the_next_starts(&wq);
         }
-        // Another function has a count of its own: the report on it comes after those on the hog would have come.
+        // Another function has a count of its own: the report on it comes after those on the hog
+        // would have come.
         engine.set_cpu_intensive_warning_threshold(1);
         let (door, stop) = (Door::new(), Arc::new(AtomicBool::new(false)));
         let other = wq.spawn_on(1, {

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// The CPUs of the pool that runs a queue's items, as the dump shows them; the queue has one item, which is running.
+/// The CPUs of the pool that runs a queue's items, as the dump shows them; the queue has one item,
+/// which is running.
 fn pool_cpus(engine: &Engine, wq: &Workqueue) -> String {
     let dump = engine.dump().to_string();
     let queue = format!("workqueue {}:", wq.name());
@@ -233,8 +234,9 @@ fn case_25_a_cpu_that_is_taken_from_the_process_and_comes_back() {
     });
 }
 
-/// What the process may use is read from the service thread's binding. If it bound itself later than this, it would undo a change of all threads' CPUs
-/// that came in between, and the engine would never notice that change.
+/// What the process may use is read from the service thread's binding. If it bound itself later
+/// than this, it would undo a change of all threads' CPUs that came in between, and the engine
+/// would never notice that change.
 #[test]
 fn case_25_the_engines_own_threads_are_bound_when_the_first_queue_is_built() {
     in_own_process(|| {

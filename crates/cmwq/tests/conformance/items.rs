@@ -251,7 +251,8 @@ fn case_04_items_may_free_themselves_in_their_function() {
 
 #[test]
 fn case_04_an_address_used_again_for_another_function_does_not_wait() {
-    /// A place that the first function gives up and that a second item moves into, as an allocator would have it.
+    /// A place that the first function gives up and that a second item moves into, as an allocator
+    /// would have it.
     #[repr(C)]
     struct Place {
         raw: RawWork,

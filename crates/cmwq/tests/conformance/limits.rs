@@ -145,8 +145,8 @@ fn case_14_inactive_items_are_not_overtaken_when_the_limit_is_raised() {
         let first = held(&wq, 0, 1, &door);
         door.wait_for(1);
         let (next, late) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        // A pod of one CPU runs one item at a time, so what starts in order ends in order. They take no lock: while one sleeps
-        // another may start.
+        // A pod of one CPU runs one item at a time, so what starts in order ends in order. They
+        // take no lock: while one sleeps another may start.
         let push = |n: usize| {
             let (next, late) = (next.clone(), late.clone());
             drop(wq.spawn(move || {

@@ -1,5 +1,5 @@
-//! The conformance suite: one kernel behaviour, one case. Tests carry the number of their case in their names; some cases
-//! have several. The other files of `tests/` hold what is cmwq's own.
+//! The conformance suite: one kernel behaviour, one case. Tests carry the number of their case in
+//! their names; some cases have several. The other files of `tests/` hold what is cmwq's own.
 //!
 //! | case | what must hold | module |
 //! |---|---|---|
@@ -72,7 +72,8 @@ use std::time::Duration;
 /// A delay that no test waits for.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// As [`engine`], for items that only end when several run at once: below a CPU quota no fewer workers may run than on the machine described.
+/// As [`engine`], for items that only end when several run at once: below a CPU quota no fewer
+/// workers may run than on the machine described.
 fn engine_without_limit(synthetic: &str) -> Engine {
     let engine = engine(synthetic);
     engine.set_cpu_limit(CpuLimit::None).expect("ours");

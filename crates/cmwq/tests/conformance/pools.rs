@@ -128,7 +128,8 @@ fn case_20_workers_that_were_long_idle_go_but_two_stay() {
         assert_eq!(wq.spawn(|| 5).join().unwrap(), 5);
     }
     eventually(|| engine.stats().workers == 2);
-    // The items declared that they block, so the monitor need not find them. (It may see a few just before they declare it.)
+    // The items declared that they block, so the monitor need not find them. (It may see a few just
+    // before they declare it.)
     let seen = engine.stats().blocked_seen;
     assert!(seen < 30, "{seen} of 90 blocked workers had to be found");
 }

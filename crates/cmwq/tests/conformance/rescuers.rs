@@ -260,7 +260,8 @@ fn case_19_an_ordered_queue_keeps_its_order_in_its_rescuers_hands() {
             log_on(&wq, n % 4, n, &log);
             n += 1;
             if n == 100 {
-                // Items flow while workers take over. Under load the rescuer may have run all before the creator gets a CPU.
+                // Items flow while workers take over. Under load the rescuer may have run all
+                // before the creator gets a CPU.
                 eventually(|| {
                     let refused = |shortage: &Shortage| shortage.refused() > 0;
                     shortage.as_ref().is_none_or(refused) || len(&log) == n
@@ -318,7 +319,8 @@ fn case_19_a_call_that_is_answered_late_is_not_taken_for_another_queues() {
         let door = Door::new();
         let _held = held(&wq, 0, 1, &door);
         door.wait_for(1);
-        // The other CPU's pool calls, but before the rescuer comes the queue has left that pool, and another one moved in.
+        // The other CPU's pool calls, but before the rescuer comes the queue has left that pool,
+        // and another one moved in.
         let runs = Arc::new(AtomicUsize::new(0));
         let work = counting(&runs);
         assert!(wq.queue_on(1, &work).unwrap().is_accepted());
@@ -417,7 +419,8 @@ fn case_19_a_creation_that_takes_long_calls_the_rescuer_too_and_holds_up_nothing
         door.open.complete();
         drop(held);
         eventually(|| workers() < before);
-        // The monitor goes on: a worker that sleeps without saying so is found, or what is behind it on its CPU would not start.
+        // The monitor goes on: a worker that sleeps without saying so is found, or what is behind
+        // it on its CPU would not start.
         let (wakes, sleeps) = std::sync::mpsc::channel::<()>();
         let sleeper = plain.spawn_on(1, move || sleeps.recv().is_ok()).unwrap();
         plain.spawn_on(1, || ()).unwrap().join().unwrap();

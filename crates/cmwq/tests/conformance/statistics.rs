@@ -1,8 +1,9 @@
 //! Case 29: what is counted.
 //!
-//! In the kernel a waiter's barrier is an item and is counted as one, and workers that strayed from their pod are counted
-//! when they return. Neither exists here: waiters are kept in a list beside the item, and between pods the work moves,
-//! not the worker. So only items are started and completed, each once, whichever thread ran them.
+//! In the kernel a waiter's barrier is an item and is counted as one, and workers that strayed from
+//! their pod are counted when they return. Neither exists here: waiters are kept in a list beside
+//! the item, and between pods the work moves, not the worker. So only items are started and
+//! completed, each once, whichever thread ran them.
 
 use super::*;
 

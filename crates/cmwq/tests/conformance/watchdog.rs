@@ -1,7 +1,8 @@
 //! Case 28: pools that get on with nothing.
 //!
-//! The monitor soon finds an item that sleeps, and an item over the CPU-intensive threshold gets company. So what holds a
-//! pool up here computes, without such a threshold; a BH pool is held up by anything.
+//! The monitor soon finds an item that sleeps, and an item over the CPU-intensive threshold gets
+//! company. So what holds a pool up here computes, without such a threshold; a BH pool is held up
+//! by anything.
 
 use super::*;
 use cmwq::JoinHandle;
@@ -11,7 +12,8 @@ use std::sync::Condvar;
 
 const THRESHOLD: Duration = Duration::from_millis(200);
 
-/// A moment of the coarse clock, by which standstills begin. It is behind the other by a tick, and by more where the host takes the CPU away.
+/// A moment of the coarse clock, by which standstills begin. It is behind the other by a tick, and
+/// by more where the host takes the CPU away.
 struct Moment(Timespec);
 
 impl Moment {
@@ -26,7 +28,8 @@ impl Moment {
     }
 }
 
-/// On a busy machine a pool's first worker may take longer to come than a threshold: tests that read the first report set it once all have begun.
+/// On a busy machine a pool's first worker may take longer to come than a threshold: tests that
+/// read the first report set it once all have begun.
 fn watched(threshold: Duration) -> Engine {
     let engine = Engine::builder()
         .topology(Topology::from_synthetic("l3:1 core:2 pu:1").unwrap())
@@ -123,8 +126,8 @@ fn case_28_long_items_alone_and_pools_that_get_on_are_not_reported() {
             let door = door.clone();
             wq.spawn_on(1, move || door.pass_awake()).unwrap()
         };
-        // Long, but with a CPU to spare; long, but with nothing behind it; stuck, but with the watchdog off; frozen, with more
-        // items than may be active.
+        // Long, but with a CPU to spare; long, but with nothing behind it; stuck, but with the
+        // watchdog off; frozen, with more items than may be active.
         let spare = engine.workqueue("spare").build().unwrap();
         let frozen = engine.workqueue("frozen").freezable().max_active(1);
         let frozen = frozen.cpumask(CpuSet::from_iter([0])).build().unwrap();
@@ -222,7 +225,8 @@ fn case_28_items_that_wait_for_max_active_are_reported_with_that_reason() {
         engine.set_panic_on_stall_time(Duration::from_nanos(1));
         let _deadline = Deadline::new("case 28", &engine);
         let wq = engine.workqueue("limited").max_active(3).build().unwrap();
-        // Three block, declared, a fourth waits for a credit: there are CPUs enough, and the worklist is empty.
+        // Three block, declared, a fourth waits for a credit: there are CPUs enough, and the
+        // worklist is empty.
         let door = Door::new();
         let held = held(&wq, 0, 4, &door);
         door.wait_for(3);
@@ -305,7 +309,8 @@ fn goes_on(engine: &Engine) {
     door.open.complete();
     drop(blocked);
     wq.flush().unwrap();
-    // Items that sleep undeclared, on more than the pod's CPUs: what is behind them starts only if the monitor samples the pool.
+    // Items that sleep undeclared, on more than the pod's CPUs: what is behind them starts only if
+    // the monitor samples the pool.
     let (wakes, sleeps) = std::sync::mpsc::channel::<()>();
     let sleeps = Arc::new(Mutex::new(sleeps));
     let sleepers: Vec<_> = (0..3)

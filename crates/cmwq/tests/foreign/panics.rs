@@ -1,4 +1,5 @@
-//! Foreign code that panics, each in a process of its own: a handler is the whole process's, and that it panicked is said once.
+//! Foreign code that panics, each in a process of its own: a handler is the whole process's, and
+//! that it panicked is said once.
 
 use crate::harness::{
     Deadline, Heard, engine, engine_without_hogs, eventually, hold, in_own_process, own_process,

@@ -1,5 +1,5 @@
-//! No thread can be created: what the library would have done on a new thread waits, or is done by one that was started in time. No timer and no
-//! warning waits for it.
+//! No thread can be created: what the library would have done on a new thread waits, or is done by
+//! one that was started in time. No timer and no warning waits for it.
 
 use crate::harness::{Deadline, Door, engine, eventually, in_own_process};
 use crate::thread_creation::Shortage;
@@ -92,7 +92,8 @@ fn the_handler_of_a_timers_warning_may_wait_for_a_timer() {
     });
 }
 
-/// The thread that would destroy it cannot be created. It is destroyed when one can, and the reporter does not wait for that.
+/// The thread that would destroy it cannot be created. It is destroyed when one can, and the
+/// reporter does not wait for that.
 #[test]
 fn a_queue_that_its_own_item_destroys_waits_for_a_thread() {
     in_own_process(|| {

@@ -1,4 +1,5 @@
-//! Warnings of workers: the engine's reporter delivers them, so a handler may wait for what the worker is needed for.
+//! Warnings of workers: the engine's reporter delivers them, so a handler may wait for what the
+//! worker is needed for.
 
 use crate::harness::{Deadline, eventually, in_own_process, own_name, quiet_panic};
 use cmwq::types::FlushError;

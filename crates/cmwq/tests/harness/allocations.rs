@@ -1,5 +1,5 @@
-//! An allocator that counts what each thread and what all that run items allocate, without allocating itself. A program has one allocator:
-//! test programs name this file themselves.
+//! An allocator that counts what each thread and what all that run items allocate, without
+//! allocating itself. A program has one allocator: test programs name this file themselves.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -15,8 +15,8 @@ fn limit() -> Duration {
 /// Time is counted in beats, a late one as one: while the machine or the process is stopped, nothing hangs.
 const BEAT: Duration = Duration::from_millis(100);
 
-/// What panics have said. The test runner would tell only at the end of the test, which may never come: values that a
-/// failed test drops may wait for items that the test holds.
+/// What panics have said. The test runner would tell only at the end of the test, which may never
+/// come: values that a failed test drops may wait for items that the test holds.
 static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 fn note_panics() {
@@ -32,8 +32,9 @@ fn note_panics() {
     });
 }
 
-/// Aborts the process with a dump if it is not dropped in time. After a failed assertion the test's thread has to end as well. The time is no measurement: it only has to be far longer
-/// than any machine needs. `CMWQ_TEST_DEADLINE` in seconds.
+/// Aborts the process with a dump if it is not dropped in time. After a failed assertion the test's
+/// thread has to end as well. The time is no measurement: it only has to be far longer than any
+/// machine needs. `CMWQ_TEST_DEADLINE` in seconds.
 pub(crate) struct Deadline(Option<Ended>);
 
 /// Ends the deadline when it is dropped.

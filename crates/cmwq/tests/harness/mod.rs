@@ -1,5 +1,6 @@
-//! What the tests of the running engine share: seeds that replay, a deadline that turns a hang into a failure with a dump,
-//! and a list of broken promises, since an assertion inside a work function is only one more panic to the engine.
+//! What the tests of the running engine share: seeds that replay, a deadline that turns a hang into
+//! a failure with a dump, and a list of broken promises, since an assertion inside a work function
+//! is only one more panic to the engine.
 #![allow(dead_code, unused_imports, reason = "each test binary uses a part")]
 
 pub(crate) mod broken;
@@ -25,15 +26,16 @@ pub(crate) fn engine(synthetic: &str) -> Engine {
         .expect("an engine")
 }
 
-/// The same, and it takes no item for a CPU hog: as long as items compute on all its CPUs, however long that takes, no worker takes another.
+/// The same, and it takes no item for a CPU hog: as long as items compute on all its CPUs, however
+/// long that takes, no worker takes another.
 pub(crate) fn engine_without_hogs(synthetic: &str) -> Engine {
     let engine = engine(synthetic);
     engine.set_cpu_intensive_threshold(Duration::ZERO);
     engine
 }
 
-/// Whether the library runs far slower than it was made to: what it does only if a thread is fast enough cannot be expected then.
-/// `CMWQ_TEST_SLOW=1`, set by `scripts/race-detector`.
+/// Whether the library runs far slower than it was made to: what it does only if a thread is fast
+/// enough cannot be expected then. `CMWQ_TEST_SLOW=1`, set by `scripts/race-detector`.
 pub(crate) fn is_slow() -> bool {
     number("CMWQ_TEST_SLOW", 0) != 0
 }
@@ -175,8 +177,8 @@ impl Heard {
 /// What a test prints when something that it needs is missing.
 const SKIPPED: &str = "skipped, because ";
 
-/// Runs a test in a process of its own, for what a process has once: its handlers, its limits, its CPUs, warnings that
-/// come once. The process runs this very program with only the calling test.
+/// Runs a test in a process of its own, for what a process has once: its handlers, its limits, its
+/// CPUs, warnings that come once. The process runs this very program with only the calling test.
 pub(crate) fn in_own_process<F: FnOnce()>(test: F) {
     let output = own_process(&test);
     let Some(output) = output else {
@@ -194,7 +196,8 @@ pub(crate) fn in_own_process<F: FnOnce()>(test: F) {
     );
 }
 
-/// Runs the calling test, whose body `_test` is, in a process of its own and returns its result; `None`: this is that process.
+/// Runs the calling test, whose body `_test` is, in a process of its own and returns its result;
+/// `None`: this is that process.
 pub(crate) fn own_process<F: FnOnce()>(_test: &F) -> Option<std::process::Output> {
     const OWN_PROCESS: &str = "CMWQ_TEST_OWN_PROCESS";
     let path = std::any::type_name::<F>();
@@ -259,7 +262,8 @@ pub(crate) fn bind_to(cpus: &[usize]) {
     let _ = rustix::thread::sched_setaffinity(None, &set);
 }
 
-/// Holds as many CPUs of a pod until it is opened, or, unless it is of an engine without CPU hogs, for some milliseconds.
+/// Holds as many CPUs of a pod until it is opened, or, unless it is of an engine without CPU hogs,
+/// for some milliseconds.
 pub(crate) fn hold(wq: &Workqueue, cpus: usize) -> Arc<Door> {
     let door = Door::new();
     for _ in 0..cpus {

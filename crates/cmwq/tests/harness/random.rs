@@ -41,8 +41,8 @@ pub(crate) fn number(variable: &str, default: u64) -> u64 {
     }
 }
 
-/// The seed of this run: `CMWQ_TEST_SEED`, or one made of the clock; printed, so that a failing run can be replayed (the
-/// operations are then the same; their interleaving is the machine's).
+/// The seed of this run: `CMWQ_TEST_SEED`, or one made of the clock; printed, so that a failing run
+/// can be replayed (the operations are then the same; their interleaving is the machine's).
 pub(crate) fn seed(test: &str) -> u64 {
     let fresh = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)

@@ -1,5 +1,6 @@
-//! Scarce threads: the program's own `pthread_create` comes before the C library's, and refuses, or lets the caller
-//! wait, for as long as a test wants. A limit on the number of threads would not do: the system grants root any number.
+//! Scarce threads: the program's own `pthread_create` comes before the C library's, and refuses, or
+//! lets the caller wait, for as long as a test wants. A limit on the number of threads would not
+//! do: the system grants root any number.
 //!
 //! A program has one such function: test programs name this file themselves.
 #![allow(dead_code, reason = "each test binary uses a part")]
@@ -125,8 +126,9 @@ unsafe extern "C" fn pthread_create(
     if is_refused() {
         return libc::EAGAIN;
     }
-    // SAFETY: the names end with 0; what is found under them is the C library's function, of this type, or the race detector's
-    // own in its place, which this one has hidden; the arguments are the caller's.
+    // SAFETY: the names end with 0; what is found under them is the C library's function, of this
+    // type, or the race detector's own in its place, which this one has hidden; the arguments are
+    // the caller's.
     unsafe {
         let detectors = c"__interceptor_pthread_create".as_ptr();
         let mut next = libc::dlsym(libc::RTLD_DEFAULT, detectors);

@@ -1,4 +1,5 @@
-//! Batch submission: `queue_batch`, `execute_batch`, `spawn_batch`. All that holds for items that are queued one by one holds for those of a batch.
+//! Batch submission: `queue_batch`, `execute_batch`, `spawn_batch`. All that holds for items that
+//! are queued one by one holds for those of a batch.
 
 use crate::harness::{Alive, Broken, Deadline, Door, counting, engine, hold, quiet_panic};
 use cmwq::types::Queued;

@@ -1,5 +1,5 @@
-//! Completion queues: each entry is drained once, in order, by one owner; no owner sleeps beside an entry; no poster makes system calls for an
-//! owner that is awake.
+//! Completion queues: each entry is drained once, in order, by one owner; no owner sleeps beside an
+//! entry; no poster makes system calls for an owner that is awake.
 
 use crate::harness::{Alive, Deadline, Door, Random, engine, hold, quiet_panic, seed};
 use cmwq::types::{Completed, NotPosted, NotSubmitted};
@@ -335,7 +335,8 @@ fn a_reusable_item_posts_each_of_its_runs() {
     assert_eq!(entries.len(), 1_000);
 }
 
-/// Owners that poll, owners that wait, owners that come and go; posters on workers and on other threads. Each entry is drained once.
+/// Owners that poll, owners that wait, owners that come and go; posters on workers and on other
+/// threads. Each entry is drained once.
 #[test]
 fn several_owners_get_each_entry_once() {
     const POSTS: usize = 4_000;

@@ -1,4 +1,5 @@
-//! Threads that spawn and drop the handle, at once or later, or keep it. Each item runs once, and its captures and its value are dropped once.
+//! Threads that spawn and drop the handle, at once or later, or keep it. Each item runs once, and
+//! its captures and its value are dropped once.
 
 use crate::harness::{
     Alive, Deadline, bind_to, block_on, engine_without_hogs, eventually, hold, number, seed,

@@ -1,5 +1,5 @@
-//! `execute`: closures without a handle. Each runs once and is dropped once, whichever thread takes it and however it travels, and all
-//! that holds for a queue's items holds for them.
+//! `execute`: closures without a handle. Each runs once and is dropped once, whichever thread takes
+//! it and however it travels, and all that holds for a queue's items holds for them.
 
 use crate::harness::{Alive, Deadline, Door, engine, engine_without_hogs, hold, in_own_process};
 use cmwq::{Refused, Work, Workqueue, blocking};
@@ -85,7 +85,8 @@ fn each_closure_runs_once_and_is_dropped_once_whoever_takes_it() {
 fn what_one_thread_queues_starts_in_that_order_whatever_it_is() {
     let engine = engine("l3:1 core:2 pu:1");
     let _deadline = Deadline::new("an order", &engine);
-    // One at a time: if the monitor finds a worker asleep, in a page fault say, a second one runs, and what the two note has no order.
+    // One at a time: if the monitor finds a worker asleep, in a page fault say, a second one runs,
+    // and what the two note has no order.
     let wq = engine.workqueue("t").max_active(1).build().unwrap();
     let ran = Arc::new(Mutex::new(Vec::with_capacity(CLOSURES)));
     let works: Vec<Work> = (0..CLOSURES)
@@ -401,7 +402,8 @@ fn ordered_and_per_cpu_queues_take_closures_too() {
 
 #[test]
 fn a_closure_may_wait_for_another_one_of_its_own_kind() {
-    /// Closures of one type: each queues the next, which may get the same memory, and waits for it undeclared.
+    /// Closures of one type: each queues the next, which may get the same memory, and waits for it
+    /// undeclared.
     fn nest(queue: &Arc<Workqueue>, depth: u32, done: mpsc::Sender<u32>) {
         let inner = queue.clone();
         let closure = move || {

@@ -1,5 +1,5 @@
-//! Many short items at once, which workers claim in batches: none is lost, none runs twice at once, limits hold,
-//! and a waiter for one of them does not wait for long ones behind it.
+//! Many short items at once, which workers claim in batches: none is lost, none runs twice at once,
+//! limits hold, and a waiter for one of them does not wait for long ones behind it.
 
 use crate::harness::{Deadline, Door, engine, engine_without_hogs};
 use cmwq::raw::{NoSuchWorkqueue, RawWork, WorkqueueHandle};
@@ -43,8 +43,8 @@ fn crowd(items: usize) -> (Arc<Crowd>, Vec<Work>) {
     (crowd, works)
 }
 
-/// Several threads queue all items again and again, each time from another end, and some flush, on a queue that lets only
-/// so many be active.
+/// Several threads queue all items again and again, each time from another end, and some flush, on
+/// a queue that lets only so many be active.
 fn flood(max_active: usize, topology: &str) {
     let engine = engine(topology);
     let _deadline = Deadline::new("a flood", &engine);

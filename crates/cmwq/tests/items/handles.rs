@@ -159,7 +159,8 @@ fn an_unknown_cpu_and_a_wrong_nice_level_change_nothing() {
 
 #[test]
 fn a_number_whose_slot_is_used_again_names_no_queue() {
-    // As many as there are slots, and one more: however they are given out, the live one has the slot of one before.
+    // As many as there are slots, and one more: however they are given out, the live one has the
+    // slot of one before.
     const SLOTS: usize = 1 << 16;
     extern "C-unwind" fn nothing(_: NonNull<RawWork>) {}
     let engine = engine("l3:1 core:1 pu:1");
@@ -228,7 +229,8 @@ impl Wake for DropsQueue {
     }
 }
 
-/// Queues items that hand over the waker. The monitor allows deferring wake-ups once it has seen a backlog. Returns how many were queued.
+/// Queues items that hand over the waker. The monitor allows deferring wake-ups once it has seen a
+/// backlog. Returns how many were queued.
 fn hand_over(wq: &Workqueue, waker: &Arc<impl Wake + Send + Sync + 'static>) -> usize {
     const ITEMS: usize = 50;
     for _ in 0..ITEMS {

@@ -125,7 +125,8 @@ fn a_refused_closure_whose_destructor_panics_is_joined_as_refused() {
     assert!(set.wait_next().is_none());
 }
 
-/// The futures of several owners are polled and dropped in turn: no entry is lost, and no owner sleeps beside one.
+/// The futures of several owners are polled and dropped in turn: no entry is lost, and no owner
+/// sleeps beside one.
 #[test]
 fn owners_that_await_entries_share_them() {
     let engine = engine("l3:1 core:2 pu:1");

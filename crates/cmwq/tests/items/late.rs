@@ -1,8 +1,8 @@
-//! Deferred wake-ups: behind a backlog, sleepers are woken a little later, several completions at once. No sleeper is left asleep,
-//! whatever the workers run next.
+//! Deferred wake-ups: behind a backlog, sleepers are woken a little later, several completions at
+//! once. No sleeper is left asleep, whatever the workers run next.
 //!
-//! Sabotage tried: a test here fails without both the wake-ups by a worker that finds nothing to do and those by the monitor. Either alone
-//! suffices here, the monitor's some milliseconds later.
+//! Sabotage tried: a test here fails without both the wake-ups by a worker that finds nothing to do
+//! and those by the monitor. Either alone suffices here, the monitor's some milliseconds later.
 
 use crate::harness::{Deadline, engine};
 use cmwq::{Completion, Work, Workqueue, blocking};
@@ -22,8 +22,8 @@ fn compute() {
     black_box((0..black_box(10_000_u64)).fold(1, |a, n| black_box(a ^ n)));
 }
 
-/// Keeps many items in flight and waits for the oldest. After its completion, one item in `every` waits until its waiter has
-/// gone on: declared to the pool, or undeclared.
+/// Keeps many items in flight and waits for the oldest. After its completion, one item in `every`
+/// waits until its waiter has gone on: declared to the pool, or undeclared.
 fn window(name: &str, wq: &Workqueue, every: usize, wait: fn(&Receiver<()>)) {
     let (acknowledge, items): (Vec<_>, Vec<_>) = (0..WINDOW)
         .map(|index| {

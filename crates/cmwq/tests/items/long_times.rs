@@ -1,7 +1,7 @@
 //! Times that are far too long mean "never": nothing overflows.
 //!
-//! Sabotage tried: taking the nanoseconds as they are fails both, by a panic of the service thread in a debug build, and by workers that
-//! are let go in a release build.
+//! Sabotage tried: taking the nanoseconds as they are fails both, by a panic of the service thread
+//! in a debug build, and by workers that are let go in a release build.
 
 use crate::harness::{Deadline, Door, eventually, held};
 use cmwq::Engine;
@@ -16,8 +16,8 @@ const LONG: [Duration; 4] = [
 ];
 const WORKERS: usize = 12;
 
-/// Has workers made, two groups of them one after the other, each of a pool of its own: what the service thread was asked for before that
-/// it has done then.
+/// Has workers made, two groups of them one after the other, each of a pool of its own: what the
+/// service thread was asked for before that it has done then.
 fn service_lives(engine: &Engine) {
     for nice in [1, 2] {
         let other = engine.workqueue("other").nice(nice).workers_only();

@@ -1,4 +1,5 @@
-//! Items and closures: queued, delayed, in batches and floods, cancelled, waited for; their handles and completions.
+//! Items and closures: queued, delayed, in batches and floods, cancelled, waited for; their handles
+//! and completions.
 
 mod aborts;
 mod batches;

@@ -1,4 +1,5 @@
-//! The timer thread: how long it sleeps, what may delay it, and the visible state of an item whose timer is armed.
+//! The timer thread: how long it sleeps, what may delay it, and the visible state of an item whose
+//! timer is armed.
 
 use crate::harness::{Deadline, Door, engine, eventually, in_own_process, threads_named};
 use cmwq::raw::{RawDelayedWork, RawWork};
@@ -98,9 +99,10 @@ impl Drop for WhenDropped {
     }
 }
 
-/// An item without a handle that its queue will refuse when its timer expires: its captures are dropped then, which calls `what`.
-/// Another timer is armed `beside` it, before or after. Returns, once they are dropped, whether it was refused: on a busy machine it may expire
-/// before its queue goes, and run.
+/// An item without a handle that its queue will refuse when its timer expires: its captures are
+/// dropped then, which calls `what`. Another timer is armed `beside` it, before or after. Returns,
+/// once they are dropped, whether it was refused: on a busy machine it may expire before its queue
+/// goes, and run.
 fn refused(
     engine: &Engine,
     what: impl FnOnce() + Send + 'static,

@@ -1,9 +1,10 @@
 //! Caller-runs joins: which items waiters run themselves, and what other threads see of it.
 //!
-//! Sabotages tried where a thread takes its item back from its caller slot: the panic of its closure is not reported
-//! (`a_panic_in_the_waiters_hands_is_counted_and_handed_over`); the queue's reference is not given up
-//! (`spawning_small_closures_uses_memory_of_earlier_ones` in `allocations.rs`); a waker that is left is not dropped
-//! (`who_polls_is_forgotten_with_the_task` in `workqueue/join.rs`).
+//! Sabotages tried where a thread takes its item back from its caller slot: the panic of its
+//! closure is not reported (`a_panic_in_the_waiters_hands_is_counted_and_handed_over`); the queue's
+//! reference is not given up (`spawning_small_closures_uses_memory_of_earlier_ones` in
+//! `allocations.rs`); a waker that is left is not dropped (`who_polls_is_forgotten_with_the_task`
+//! in `workqueue/join.rs`).
 
 use crate::harness::{
     Broken, Deadline, Door, counting, engine, engine_without_hogs, eventually, held, is_slow,
@@ -15,8 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, ThreadId};
 
-/// One pod of one CPU, of which the tests' threads are issuers too: so a waiter may run its item, and one item that computes
-/// keeps all others from beginning.
+/// One pod of one CPU, of which the tests' threads are issuers too: so a waiter may run its item,
+/// and one item that computes keeps all others from beginning.
 fn one_cpu() -> Engine {
     engine_without_hogs("l3:1 core:1 pu:1")
 }
@@ -36,7 +37,8 @@ fn occupied(wq: &Workqueue, door: &Arc<Door>) -> Work {
     work
 }
 
-/// Spawns and joins; returns whether a caller slot was used: no worker was woken, and the thread itself ran all items.
+/// Spawns and joins; returns whether a caller slot was used: no worker was woken, and the thread
+/// itself ran all items.
 fn spawns_in_a_caller_slot(engine: &Engine, wq: &Workqueue) -> bool {
     let before = engine.stats();
     for _ in 0..64 {
@@ -46,8 +48,8 @@ fn spawns_in_a_caller_slot(engine: &Engine, wq: &Workqueue) -> bool {
     after.waiter_runs - before.waiter_runs == 64 && after.wakeups == before.wakeups
 }
 
-/// Spawns and joins until the thread has a caller slot. Where a round takes too long to earn one, as under a race detector, the
-/// guarantees must hold without.
+/// Spawns and joins until the thread has a caller slot. Where a round takes too long to earn one,
+/// as under a race detector, the guarantees must hold without.
 fn open_a_caller_slot(engine: &Engine, wq: &Workqueue) {
     let opened = (0..1_000).any(|_| spawns_in_a_caller_slot(engine, wq));
     assert!(opened || is_slow(), "the short way was never open");
@@ -444,7 +446,8 @@ fn threads_that_go_the_short_way_meet_everything_that_closes_it() {
     broken.none();
 }
 
-/// A waiter that runs its item must keep no other item from the pod's only worker, though only the monitor calls the pool again.
+/// A waiter that runs its item must keep no other item from the pod's only worker, though only the
+/// monitor calls the pool again.
 #[test]
 fn what_waits_behind_a_waiter_is_run_though_nobody_calls() {
     let engine = one_cpu();

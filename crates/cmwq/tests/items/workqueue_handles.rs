@@ -1,4 +1,5 @@
-//! Handles of workqueues that several threads use at once. In a process of its own, since it takes all handles that a process may have.
+//! Handles of workqueues that several threads use at once. In a process of its own, since it takes
+//! all handles that a process may have.
 
 use crate::harness::{Deadline, engine, eventually, in_own_process};
 use cmwq::Error;

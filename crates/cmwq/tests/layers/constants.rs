@@ -1,4 +1,5 @@
-//! Every constant of tuning is in the table of its folder: `crates/cmwq/src/CONSTANTS.md` says what the sources say.
+//! Every constant of tuning is in the table of its folder: `crates/cmwq/src/CONSTANTS.md` says what
+//! the sources say.
 
 use super::super::root;
 use std::collections::BTreeMap;

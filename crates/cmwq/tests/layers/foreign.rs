@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 /// The only file that may call foreign code, and keep it.
 const PLACE: &str = "trace/foreign.rs";
 
-/// How a panic is caught, how code that will be called is kept, and how it is called: `fn(` is the type of a function, `func(` the call of one by the
-/// name that the functions of items have everywhere.
+/// How a panic is caught, how code that will be called is kept, and how it is called: `fn(` is the
+/// type of a function, `func(` the call of one by the name that the functions of items have
+/// everywhere.
 const WAYS: [&str; 9] = [
     "catch_unwind",
     "dyn Fn",
@@ -25,10 +26,11 @@ const IN_PLACE: [&str; 3] = ["Foreign<Arc<dyn Fn", "Foreign<fn(", "Foreign<Waker
 
 /// As many of a way are known in a file, and why none of them is a bare call of foreign code.
 const KNOWN: &[(&str, &str, usize)] = &[
-    // The functions of items. `item/callable.rs` calls them by `foreign::run`, and so does `item/closure.rs` for closures that are no items. What these
-    // functions call they call inside.
+    // The functions of items. `item/callable.rs` calls them by `foreign::run`, and so does
+    // `item/closure.rs` for closures that are no items. What these functions call they call inside.
     ("item/callable.rs", "fn(", 1),
-    // Through a frame that ends forced unwinding, for `item/callable.rs` and for the C library, which catch panics around it.
+    // Through a frame that ends forced unwinding, for `item/callable.rs` and for the C library,
+    // which catch panics around it.
     ("sys/forced_unwind.rs", "fn(", 1),
     ("sys/forced_unwind.rs", "func(", 1),
     // The third is an argument that only names a type.
@@ -44,7 +46,8 @@ const KNOWN: &[(&str, &str, usize)] = &[
     ("workqueue/system.rs", "func(", 1),
     // A public function's arguments, which become a `Foreign` there.
     ("trace/runs.rs", "fn(", 2),
-    // The library's own functions: tables of attributes and parameters, and what lower layers are given by higher ones.
+    // The library's own functions: tables of attributes and parameters, and what lower layers are
+    // given by higher ones.
     ("engine/parameters.rs", "dyn FnOnce", 1),
     ("engine/parameters.rs", "fn(", 3),
     ("engine/text.rs", "fn(", 2),
@@ -73,8 +76,8 @@ const KNOWN: &[(&str, &str, usize)] = &[
 const AS_ITEM: &str = "as an item";
 /// As a [`Foreign`], by a thread of the library.
 const KEPT: &str = "kept as a Foreign";
-/// Within the call, on the caller's stack, where a panic is the caller's: before anything is claimed or locked, and what is open is closed by
-/// destructors.
+/// Within the call, on the caller's stack, where a panic is the caller's: before anything is
+/// claimed or locked, and what is open is closed by destructors.
 const WITHIN: &str = "within the call";
 
 /// The public functions that are given foreign code, and how it is called.
@@ -166,7 +169,8 @@ fn ways_in(text: &str) -> BTreeMap<&'static str, usize> {
     found
 }
 
-/// The public functions of a text that take code to be called, or an iterator or a waker, which bring code with them.
+/// The public functions of a text that take code to be called, or an iterator or a waker, which
+/// bring code with them.
 fn takers_in(text: &str) -> Vec<String> {
     let brings = [
         "Fn(",

@@ -4,7 +4,8 @@ use super::super::{root, root_of};
 use crate::layers::source::Sources;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The files that define each type. The back ends of `sys` have the same names by design, and files of models are no part of the library.
+/// The files that define each type. The back ends of `sys` have the same names by design, and files
+/// of models are no part of the library.
 fn definitions<'a>(
     files: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> BTreeMap<String, BTreeSet<&'a str>> {

@@ -19,7 +19,8 @@ extern "C-unwind" fn two(_: NonNull<RawWork>) {
     black_box(2);
 }
 
-/// An engine of one CPU where an item that computes is left alone, and a per-CPU queue on it, which such an item holds up.
+/// An engine of one CPU where an item that computes is left alone, and a per-CPU queue on it, which
+/// such an item holds up.
 fn stuck(max_active: usize) -> (Deadline, Engine, Workqueue, Arc<Door>) {
     let engine = engine("l3:1 core:1 pu:1");
     let deadline = Deadline::new("dump", &engine);
@@ -94,7 +95,8 @@ fn hung_when_asked_after(wait: Duration) -> u64 {
     let (_deadline, engine, wq, door) = stuck(10);
     assert_eq!(pool(&engine).hung_ns, None, "nothing waits");
     assert!(!engine.dump().to_string().contains(" hung="));
-    // By the clock by which standstills begin: it is behind the other by a tick, and by more where the host takes the CPU away.
+    // By the clock by which standstills begin: it is behind the other by a tick, and by more where
+    // the host takes the CPU away.
     let begun = clock_gettime(ClockId::MonotonicCoarse);
     let elapsed = || {
         let passed = clock_gettime(ClockId::Monotonic) - begun;
@@ -117,7 +119,8 @@ fn hung_when_asked_after(wait: Duration) -> u64 {
 
 #[test]
 fn a_pool_that_stands_still_says_since_when_without_being_asked_before() {
-    // The monitor samples every other millisecond, on a machine that has time for it: otherwise once more, and longer.
+    // The monitor samples every other millisecond, on a machine that has time for it: otherwise
+    // once more, and longer.
     let waits = [100, 400, 1600, 6400].map(Duration::from_millis);
     assert!(
         waits

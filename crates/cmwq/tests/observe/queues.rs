@@ -120,7 +120,8 @@ fn a_queues_counts_name_its_own_items_their_cpu_time_and_what_runs_now() {
     assert_eq!(engine.stats().cpu_ns, stats.cpu_ns);
 }
 
-/// Two queues of one pool, and one worker's CPU time between them: what computes has it, what sleeps has none, and all of it is charged.
+/// Two queues of one pool, and one worker's CPU time between them: what computes has it, what
+/// sleeps has none, and all of it is charged.
 #[test]
 fn cpu_time_goes_to_those_who_compute() {
     let engine = engine("l3:1 core:1 pu:1");

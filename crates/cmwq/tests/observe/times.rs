@@ -1,6 +1,7 @@
 //! How long items wait and run, as a queue's state shows it.
 //!
-//! Sabotages tried: the start of an item wants no sample; a cancelled sample keeps its slot; a sample is published in a chunk.
+//! Sabotages tried: the start of an item wants no sample; a cancelled sample keeps its slot; a
+//! sample is published in a chunk.
 
 use crate::harness::{Deadline, Door, counting, engine, eventually};
 use cmwq::observe::QueueTimes;

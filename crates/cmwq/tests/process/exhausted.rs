@@ -1,5 +1,6 @@
-//! Threads and file descriptors run out: at the number that an engine needs, one below it and one above it, from the start and later. Nothing hangs,
-//! nothing is lost or left half made, and the caller gets the error.
+//! Threads and file descriptors run out: at the number that an engine needs, one below it and one
+//! above it, from the start and later. Nothing hangs, nothing is lost or left half made, and the
+//! caller gets the error.
 
 use crate::harness::{Deadline, eventually, in_own_process, threads_named};
 use cmwq::{CompletionQueue, Engine, Workqueue};
@@ -58,7 +59,8 @@ fn works(wq: &Workqueue) {
     assert_eq!(count.load(Ordering::SeqCst), 100);
 }
 
-/// Limits the threads by `limit`: with fewer than needed building a queue returns an error, with as many and with more it works.
+/// Limits the threads by `limit`: with fewer than needed building a queue returns an error, with as
+/// many and with more it works.
 fn at_the_limit(mut limit: impl FnMut(u64)) {
     let _deadline = Deadline::with_dump("threads run out", String::new);
     let own = threads();
@@ -83,7 +85,8 @@ fn at_the_limit(mut limit: impl FnMut(u64)) {
     alone(own);
     let needed = needed.expect("an engine needs fewer");
     assert!((1..=4).contains(&needed), "{needed} threads");
-    // A new engine for each limit. The system may count an ended thread for a moment more: then the test tries again.
+    // A new engine for each limit. The system may count an ended thread for a moment more: then the
+    // test tries again.
     for more in [needed, needed + 1] {
         limit(own + more);
         let engine = Engine::builder().build().expect("engines are only memory");

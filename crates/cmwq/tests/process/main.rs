@@ -1,4 +1,5 @@
-//! What the library has to do with the process and its system: threads, signals, descriptors, the environment, refused calls.
+//! What the library has to do with the process and its system: threads, signals, descriptors, the
+//! environment, refused calls.
 
 mod environment;
 mod exhausted;

@@ -1,9 +1,11 @@
 //! What a program has once and shares with the library: its signals and its file descriptors.
 //!
-//! Sabotages tried: a library thread that blocks every signal fails `faults_and_profilers_reach_work_functions` and the two about a fault;
-//! one that only adds to its creator's mask fails `threads_made_by_one_that_blocks_everything_leave_faults_open`; workers with the mask of the
-//! library's other threads fail all of `signals_of_items`; a monitor that takes "cannot tell" for
-//! awake fails `items_that_wait_for_each_other_end_without_a_free_descriptor`.
+//! Sabotages tried: a library thread that blocks every signal fails
+//! `faults_and_profilers_reach_work_functions` and the two about a fault; one that only adds to its
+//! creator's mask fails `threads_made_by_one_that_blocks_everything_leave_faults_open`; workers
+//! with the mask of the library's other threads fail all of `signals_of_items`; a monitor that
+//! takes "cannot tell" for awake fails
+//! `items_that_wait_for_each_other_end_without_a_free_descriptor`.
 
 use crate::harness::{Deadline, eventually, in_own_process, own_process, threads_named};
 use cmwq::affinity::AffinityScope;
@@ -121,7 +123,8 @@ static FAULTS: AtomicUsize = AtomicUsize::new(0);
 extern "C" fn give_access(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     FAULTS.fetch_add(1, Ordering::SeqCst);
     let page = PAGE.load(Ordering::SeqCst);
-    // SAFETY: the system hands over a valid siginfo; the page is the test's own; both calls may be made by a handler.
+    // SAFETY: the system hands over a valid siginfo; the page is the test's own; both calls may be
+    // made by a handler.
     unsafe {
         if (*info).si_addr().addr() != page
             || libc::mprotect(

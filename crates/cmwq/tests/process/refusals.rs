@@ -1,8 +1,10 @@
-//! What a system or a sandbox may refuse: the calls, threads, files and memory that the library asks for. Each is made to happen, in a
-//! process of its own: items run, nothing hangs, and what degrades is warned of once.
+//! What a system or a sandbox may refuse: the calls, threads, files and memory that the library
+//! asks for. Each is made to happen, in a process of its own: items run, nothing hangs, and what
+//! degrades is warned of once.
 //!
-//! Sabotages tried: a worker that cannot be bound ends; no warning, or one for each worker; an engine that cannot be built where the affinity
-//! mask must be read from the file; a monitor that takes "cannot tell" for awake.
+//! Sabotages tried: a worker that cannot be bound ends; no warning, or one for each worker; an
+//! engine that cannot be built where the affinity mask must be read from the file; a monitor that
+//! takes "cannot tell" for awake.
 
 use crate::harness::{Deadline, Heard, eventually, in_own_process};
 use cmwq::{Completion, DelayedWork, Engine, Work};
@@ -12,8 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-/// From now on these calls of any thread of the process fail with `errno`: a seccomp filter. `false`: there are none here, as under qemu's user
-/// emulation.
+/// From now on these calls of any thread of the process fail with `errno`: a seccomp filter.
+/// `false`: there are none here, as under qemu's user emulation.
 #[must_use]
 fn refuse(calls: &[i64], errno: i32) -> bool {
     const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
@@ -50,8 +52,8 @@ fn refuse(calls: &[i64], errno: i32) -> bool {
     result == 0
 }
 
-/// As [`refuse`], from the process's first instruction on: the C library asks for some things when it begins, and ends a process in
-/// which they are refused later.
+/// As [`refuse`], from the process's first instruction on: the C library asks for some things when
+/// it begins, and ends a process in which they are refused later.
 #[must_use]
 fn refuse_from_the_start(calls: &[i64], errno: i32) -> bool {
     const REFUSED: &str = "CMWQ_TEST_REFUSED";
@@ -69,7 +71,8 @@ fn refuse_from_the_start(calls: &[i64], errno: i32) -> bool {
     panic!("it cannot be started again: {error}");
 }
 
-/// Everything that the library does with the system: workers of every kind, rescuers, timers, waits of every kind.
+/// Everything that the library does with the system: workers of every kind, rescuers, timers, waits
+/// of every kind.
 fn use_everything(engine: &Engine) {
     let count = Arc::new(AtomicUsize::new(0));
     let queues = [

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 /// Changes which of `signals` the calling thread blocks.
 fn change(how: i32, signals: &[i32]) {
-    // SAFETY: the set is initialised before it is used; the call changes the calling thread, which is the test's own.
+    // SAFETY: the set is initialised before it is used; the call changes the calling thread, which
+    // is the test's own.
     unsafe {
         let mut set = std::mem::zeroed();
         libc::sigemptyset(&mut set);
@@ -190,7 +191,8 @@ extern "C" fn note_thread(_: i32) {
     TAKEN_BY.store(unsafe { libc::gettid() }, Ordering::SeqCst);
 }
 
-/// A signal to the process may be taken by a worker; an item that sleeps in the system is interrupted if the handler was installed so.
+/// A signal to the process may be taken by a worker; an item that sleeps in the system is
+/// interrupted if the handler was installed so.
 #[test]
 fn a_handler_may_run_on_a_worker_and_interrupts_the_call_of_its_item() {
     in_own_process(|| {

@@ -1,5 +1,5 @@
-//! The threads: when there are any, what they are called, how nice they are, what signals they get, and what becomes of them
-//! when the process ends.
+//! The threads: when there are any, what they are called, how nice they are, what signals they get,
+//! and what becomes of them when the process ends.
 
 use crate::harness::{
     Deadline, Door, engine, eventually, held, in_own_process, own_name, own_process, threads_named,
@@ -246,8 +246,8 @@ fn set_policy(tid: i32, policy: i32, priority: i32) -> bool {
     }
 }
 
-/// A thread of this policy makes the first queue, if it may have it: then the library's threads have the policy `wanted`. Returns
-/// whether it may.
+/// A thread of this policy makes the first queue, if it may have it: then the library's threads
+/// have the policy `wanted`. Returns whether it may.
 fn threads_have(wanted: i64, policy: i32, priority: i32) -> bool {
     let on_its_thread = std::thread::spawn(move || {
         if !set_policy(0, policy, priority) {

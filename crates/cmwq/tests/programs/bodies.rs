@@ -68,7 +68,8 @@ pub(crate) fn linger(most_us: u64, random: &mut Random) {
     }
 }
 
-/// The caller sleeps until the condition holds: `first` the first time, and twice as long each further time, up to 5 ms.
+/// The caller sleeps until the condition holds: `first` the first time, and twice as long each
+/// further time, up to 5 ms.
 pub(crate) fn sleep_until(first: Duration, mut holds: impl FnMut() -> bool) {
     let mut pause = first;
     while !holds() {

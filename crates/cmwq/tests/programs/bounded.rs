@@ -23,7 +23,8 @@ use std::time::Duration;
 pub(crate) struct Counts {
     /// Attempts to get a unit that have begun.
     attempts: AtomicUsize,
-    /// Units that are certainly free again, and attempts that got none. Whoever sees one of them over sees that its unit is free.
+    /// Units that are certainly free again, and attempts that got none. Whoever sees one of them
+    /// over sees that its unit is free.
     over: os::Seen,
     /// Instances that were certainly accepted.
     accepted: AtomicUsize,

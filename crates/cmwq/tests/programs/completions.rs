@@ -1,5 +1,6 @@
-//! Completion queues: each token that was submitted or posted is delivered once, with its own result, to one owner; after a flush it is there; an owner that
-//! sleeps on the eventfd is woken; what is dropped early takes nothing else with it.
+//! Completion queues: each token that was submitted or posted is delivered once, with its own
+//! result, to one owner; after a flush it is there; an owner that sleeps on the eventfd is woken;
+//! what is dropped early takes nothing else with it.
 
 use super::bodies::{compute, sleep_until};
 use super::issuer::{Issuer, answer};
@@ -242,7 +243,8 @@ impl Issuer {
         }
     }
 
-    /// The function of an item for a token. It is entered in its queue's account unless it may be dropped for lack of room.
+    /// The function of an item for a token. It is entered in its queue's account unless it may be
+    /// dropped for lack of room.
     fn item(
         &mut self,
         cq: &Cq,
@@ -357,7 +359,8 @@ impl Issuer {
         cq.take_down(entries, &broken);
     }
 
-    /// A signal that was deferred, or whose poster was stopped, may come after the drain that has made it pointless: it wakes in vain.
+    /// A signal that was deferred, or whose poster was stopped, may come after the drain that has
+    /// made it pointless: it wakes in vain.
     fn sleep_on_the_eventfd(&mut self, cq: &Cq) {
         let broken = self.world.broken.clone();
         for _ in 0..100 {

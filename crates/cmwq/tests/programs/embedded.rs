@@ -117,8 +117,8 @@ impl Value {
         (disabled, removed)
     }
 
-    /// When no instance is left but perhaps one that a timer holds, or one that its timer has just started and that has armed the next: no other has
-    /// kept its reference.
+    /// When no instance is left but perhaps one that a timer holds, or one that its timer has just
+    /// started and that has armed the next: no other has kept its reference.
     pub(crate) fn check(
         self: &Arc<Value>,
         may_be_armed: bool,

@@ -1,5 +1,5 @@
-//! What holds in the child of a fork: it has its parent's engine and queues but not their workers. Calls say so and never hang, and the child
-//! can build its own.
+//! What holds in the child of a fork: it has its parent's engine and queues but not their workers.
+//! Calls say so and never hang, and the child can build its own.
 
 use super::Random;
 use super::issuer::Issuer;

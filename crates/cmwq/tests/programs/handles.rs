@@ -1,4 +1,5 @@
-//! Handles of closures, and scopes: joined for a while, awaited with wakers that change, aborted; items that borrow.
+//! Handles of closures, and scopes: joined for a while, awaited with wakers that change, aborted;
+//! items that borrow.
 
 use super::bodies::sleep_until;
 use super::issuer::{Issuer, join, next_of};
@@ -34,7 +35,8 @@ impl Wake for Wakes {
     }
 }
 
-/// Awaits the handle, polling it with several wakers; or drops it in the middle, and its closure runs all the same.
+/// Awaits the handle, polling it with several wakers; or drops it in the middle, and its closure
+/// runs all the same.
 fn await_handle(broken: &Broken, random: &mut Random, value: u64, handle: JoinHandle<u64>) {
     let mut handle = pin!(handle);
     let mut wakers = vec![Arc::<Wakes>::default()];
@@ -114,7 +116,8 @@ impl Issuer {
         });
     }
 
-    /// Items of a scope, and of a parallel loop, borrow from this function. All have ended when the call returns.
+    /// Items of a scope, and of a parallel loop, borrow from this function. All have ended when the
+    /// call returns.
     pub(crate) fn borrow(&mut self, queue: &Arc<Queue>) {
         let (count, ended) = (self.random.below(12), AtomicUsize::new(0));
         // A closure may panic, and a queue that drains refuses.

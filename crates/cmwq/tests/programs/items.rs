@@ -1,5 +1,5 @@
-//! Reusable items of every make, and what their functions do: queue others and themselves, compute, block with and without saying so,
-//! cancel themselves, panic.
+//! Reusable items of every make, and what their functions do: queue others and themselves, compute,
+//! block with and without saying so, cancel themselves, panic.
 
 use super::bodies::{block, compute, linger};
 use super::broken::quiet_panic;
@@ -18,7 +18,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-/// What is done with an item besides queueing it. Not all is done with all: an item that is disabled at times is owed no run.
+/// What is done with an item besides queueing it. Not all is done with all: an item that is
+/// disabled at times is owed no run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     /// Nothing: so its issuer is owed a run that sees the flag.
@@ -187,8 +188,9 @@ impl Item {
         }
     }
 
-    /// Takes down what became of an attempt to queue it. `next` is the number of the last instance on an ordered queue, locked since before it was queued. `Some`: a run must
-    /// come that sees this flag.
+    /// Takes down what became of an attempt to queue it. `next` is the number of the last instance
+    /// on an ordered queue, locked since before it was queued. `Some`: a run must come that sees
+    /// this flag.
     pub(crate) fn was_queued(
         &self,
         queue: &Queue,
@@ -217,7 +219,8 @@ impl Item {
         Some(owed)
     }
 
-    /// Whether its runs are checked for their order among the one-shot items: all that are queued in one way only.
+    /// Whether its runs are checked for their order among the one-shot items: all that are queued
+    /// in one way only.
     fn is_numbered(&self, queue: &Queue) -> bool {
         queue.kind == WorkqueueKind::Ordered && self.class == Class::Plain
     }
@@ -324,8 +327,8 @@ impl Item {
         assert!(expected, "not from the item itself: {flushed:?}");
     }
 
-    /// In a fork's child: the item is its parent's, whatever its state was. Nothing is accepted, nothing runs, and no call waits for what is not
-    /// here.
+    /// In a fork's child: the item is its parent's, whatever its state was. Nothing is accepted,
+    /// nothing runs, and no call waits for what is not here.
     pub(crate) fn check_in_child(&self, queue: &Queue, random: &mut Random) {
         let queued = match &self.handle {
             Handle::Work(work) => queue.wq.queue(work),

@@ -1,7 +1,9 @@
-//! What the oracles know: how often each item was accepted, run and taken back, what may be active at the same time, what waits.
+//! What the oracles know: how often each item was accepted, run and taken back, what may be active
+//! at the same time, what waits.
 //!
-//! The virtual threads of a simulated machine share one OS thread: nothing here is visible to the machine, and a lock is never contended. What a run
-//! must see is: a machine with a weak memory may show it late.
+//! The virtual threads of a simulated machine share one OS thread: nothing here is visible to the
+//! machine, and a lock is never contended. What a run must see is: a machine with a weak memory may
+//! show it late.
 
 use super::{Broken, os};
 use std::cell::UnsafeCell;
@@ -31,7 +33,8 @@ pub(crate) struct Account {
     pub(crate) flag_seen: AtomicU64,
     /// The newest flag that some run must see.
     pub(crate) owed: AtomicU64,
-    /// A queue drained or went with this timer armed: what the timer held was dropped, without a report to any caller.
+    /// A queue drained or went with this timer armed: what the timer held was dropped, without a
+    /// report to any caller.
     pub(crate) lossy: AtomicBool,
 }
 
@@ -59,7 +62,8 @@ impl Account {
         self.runs.load(Acquire)
     }
 
-    /// The number of the run that goes on, or else of the last one: when that has ended there were so many runs, or more.
+    /// The number of the run that goes on, or else of the last one: when that has ended there were
+    /// so many runs, or more.
     pub(crate) fn present_run(&self) -> u64 {
         // In this order: a run that begins in between is one more.
         let ended = self.runs();
@@ -88,7 +92,8 @@ impl Account {
         !self.is_inside() && self.is_right()
     }
 
-    /// No more instances have ended than were accepted, and no fewer; but what is lossy may still be under way.
+    /// No more instances have ended than were accepted, and no fewer; but what is lossy may still
+    /// be under way.
     pub(crate) fn is_right(&self) -> bool {
         let [runs, removed, accepted] = self.numbers();
         let ended = runs + removed;
@@ -240,8 +245,8 @@ impl Waiting {
         self.last_start.fetch_max(now, Relaxed);
     }
 
-    /// A complaint if nothing has started for `bound_ns`, and something waits that a CPU which has been idle for as long could run. `idle_ns`: for how
-    /// long a CPU has been idle.
+    /// A complaint if nothing has started for `bound_ns`, and something waits that a CPU which has
+    /// been idle for as long could run. `idle_ns`: for how long a CPU has been idle.
     pub(crate) fn complaint(
         &self,
         now: u64,

@@ -1,4 +1,5 @@
-//! One-shot items: closures that check what the oracles know, spawned, executed, or in memory that their run frees.
+//! One-shot items: closures that check what the oracles know, spawned, executed, or in memory that
+//! their run frees.
 
 use super::bodies::{compute, sleep_until};
 use super::issuer::{Issuer, answer, body, join, next_of};
@@ -46,8 +47,8 @@ fn queue_shot(queue: &Queue, body: Box<dyn FnOnce() + Send>) {
 }
 
 impl Issuer {
-    /// A closure, and what it checks. Its number is the next of its lane, which is locked until it is queued. `named`: it is queued on that lane
-    /// for sure.
+    /// A closure, and what it checks. Its number is the next of its lane, which is locked until it
+    /// is queued. `named`: it is queued on that lane for sure.
     pub(crate) fn closure(
         &mut self,
         queue: &Queue,
@@ -128,7 +129,8 @@ impl Issuer {
         }
     }
 
-    /// From wherever it is, so the order on a CPU is not known. The closure is small: in a flood it comes in a chunk.
+    /// From wherever it is, so the order on a CPU is not known. The closure is small: in a flood it
+    /// comes in a chunk.
     pub(crate) fn execute(&mut self, queue: &Arc<Queue>) {
         let value = self.random.bits();
         let (next, number) = next_of(queue, 0);
@@ -153,7 +155,8 @@ impl Issuer {
         drop(next);
     }
 
-    /// Spawns and joins at once, so often that the caller slot is used, with something else in between now and then.
+    /// Spawns and joins at once, so often that the caller slot is used, with something else in
+    /// between now and then.
     pub(crate) fn spawn_and_join(&mut self, queue: &Arc<Queue>) {
         // Else so often that there is never a slot.
         let earns_a_slot = self.random.one_in(2);
@@ -236,7 +239,8 @@ impl Issuer {
     }
 }
 
-/// Two items queue each other from pod to pod: meanwhile the queue is never empty, though every single pool is at times.
+/// Two items queue each other from pod to pod: meanwhile the queue is never empty, though every
+/// single pool is at times.
 pub(crate) fn drain_what_hops(
     engine: &Engine,
     cpus: &[usize],

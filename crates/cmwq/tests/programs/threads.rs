@@ -1,4 +1,5 @@
-//! Which threads run items: those of a queue's own, and on a queue of workers only none that does something else meanwhile.
+//! Which threads run items: those of a queue's own, and on a queue of workers only none that does
+//! something else meanwhile.
 
 use super::broken::quiet_panic;
 use super::library::WorkerThreads;

@@ -42,8 +42,9 @@ impl Issuer {
         os::lag(false);
     }
 
-    /// The queue's pools go and others come, since no other queue has their nice level, or one of its items is queued again and again, and all else is
-    /// done with it. Threads that do both meet items whose pool has just gone.
+    /// The queue's pools go and others come, since no other queue has their nice level, or one of
+    /// its items is queued again and again, and all else is done with it. Threads that do both meet
+    /// items whose pool has just gone.
     fn churn_pools(&mut self) {
         // Of two queues the one that is never drained: what is pending there runs.
         let which = 1 % self.world.queue_count();
@@ -99,7 +100,8 @@ impl Issuer {
         }
     }
 
-    /// Threads spawn on one queue and join at once, for which they have caller slots, while another does what closes those.
+    /// Threads spawn on one queue and join at once, for which they have caller slots, while another
+    /// does what closes those.
     fn churn_slots(&mut self) {
         let fits = |queue: &Arc<Queue>| {
             queue.kind == WorkqueueKind::Unbound && !queue.runners.workers_only
@@ -134,7 +136,8 @@ impl Issuer {
         }
     }
 
-    /// A few items come again and again, so short that workers take several at once, and no thread waits for any: that would end the batches.
+    /// A few items come again and again, so short that workers take several at once, and no thread
+    /// waits for any: that would end the batches.
     fn churn_batches(&mut self) {
         let fits = |queue: &Arc<Queue>| {
             queue.kind == WorkqueueKind::Unbound && queue.max_active > 2 && queue.grouped.is_none()
@@ -312,8 +315,9 @@ impl Issuer {
         }
     }
 
-    /// As many items as the limit says are active at the same time: they wait for each other. Some wait for a credit when the limit is raised, with the
-    /// attributes where a node has a share of it.
+    /// As many items as the limit says are active at the same time: they wait for each other. Some
+    /// wait for a credit when the limit is raised, with the attributes where a node has a share of
+    /// it.
     fn reaches_a_raised_limit(&mut self, queue: &Arc<Queue>) {
         let is_limited = matches!(queue.kind, WorkqueueKind::Unbound | WorkqueueKind::PerCpu);
         if !is_limited || queue.grouped.is_some() || !self.world.cpus_stay {
@@ -366,8 +370,8 @@ impl Issuer {
         }
     }
 
-    /// A drain refuses what comes from outside, so it ends though another thread goes on queueing, and one of the queue's own items waits until that is
-    /// refused.
+    /// A drain refuses what comes from outside, so it ends though another thread goes on queueing,
+    /// and one of the queue's own items waits until that is refused.
     fn drains_beside_an_issuer(&mut self, queue: &Arc<Queue>) {
         let refused = Arc::new(AtomicBool::new(false));
         let seen = refused.clone();
@@ -389,7 +393,8 @@ impl Issuer {
         issuer.join().expect("it does not panic");
     }
 
-    /// An item that queues itself does not escape from a cancel that waits for it, and a timer does not fire before its time.
+    /// An item that queues itself does not escape from a cancel that waits for it, and a timer does
+    /// not fire before its time.
     fn cancels_for_good(&mut self, queue: &Arc<Queue>) {
         let (runs, left) = (Arc::new(AtomicUsize::new(0)), self.random.below(60));
         let work: Arc<OnceLock<Work>> = Arc::default();
@@ -431,7 +436,8 @@ impl Issuer {
         });
     }
 
-    /// Items that become active after the limit was lowered keep to it, though more are active at that moment and others wait.
+    /// Items that become active after the limit was lowered keep to it, though more are active at
+    /// that moment and others wait.
     fn obeys_a_lowered_limit(&mut self, queue: &Arc<Queue>) {
         let old = queue.max_active.min(6);
         // On several nodes each has a limit, and items may move to another one.

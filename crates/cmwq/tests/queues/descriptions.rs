@@ -78,7 +78,8 @@ fn an_item_is_described_in_the_dump_until_it_ends() {
         dump.contains(" (eth0: the first of its kind) for "),
         "{dump}"
     );
-    // Again, on the same worker right behind: the entry in the busy table is the same, and the description is not.
+    // Again, on the same worker right behind: the entry in the busy table is the same, and the
+    // description is not.
     assert!(wq.queue(&work).is_accepted());
     door.open.complete();
     wq.flush().unwrap();

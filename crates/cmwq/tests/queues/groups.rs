@@ -21,7 +21,8 @@ impl Inside {
     fn pass(&self) -> usize {
         let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(now, Ordering::SeqCst);
-        // Now and then another thread may come in between. Beside processes that compute it takes milliseconds to come back.
+        // Now and then another thread may come in between. Beside processes that compute it takes
+        // milliseconds to come back.
         if PASSES.fetch_add(1, Ordering::Relaxed).is_multiple_of(16) {
             std::thread::yield_now();
         }

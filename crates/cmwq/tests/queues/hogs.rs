@@ -1,5 +1,5 @@
-//! CPU hogs: an item that computes for long holds nothing else up, on unbound pools as on per-CPU ones, and what only adds up over many
-//! sleeps is none.
+//! CPU hogs: an item that computes for long holds nothing else up, on unbound pools as on per-CPU
+//! ones, and what only adds up over many sleeps is none.
 
 use crate::harness::{Deadline, engine, eventually, in_own_process};
 use cmwq::affinity::AffinityScope;
@@ -81,7 +81,8 @@ fn no_hog_starts_what_max_active_does_not_admit() {
     let wq = two_cpus(&engine, 8);
     let spinners = Spinners::queue(&wq, 9, 9);
     eventually(|| spinners.begun.load(Ordering::SeqCst) == 8);
-    // Items of another queue start beside the eight, in the same pool, so nothing but the limit keeps the ninth from it.
+    // Items of another queue start beside the eight, in the same pool, so nothing but the limit
+    // keeps the ninth from it.
     let other = two_cpus(&engine, 0);
     for _ in 0..20 {
         other.spawn_on(0, || ()).unwrap().join().unwrap();

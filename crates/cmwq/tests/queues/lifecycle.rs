@@ -288,8 +288,8 @@ fn the_last_clone_that_is_dropped_runs_what_is_left() {
     assert!(engine.live_queues().is_empty());
 }
 
-/// Each is looked for when it asks again and when it gives up: that costs the same however many there are. (If each look passed all the others,
-/// this would take minutes.)
+/// Each is looked for when it asks again and when it gives up: that costs the same however many
+/// there are. (If each look passed all the others, this would take minutes.)
 #[test]
 fn many_tasks_may_await_room_and_a_flush() {
     const TASKS: usize = 300_000;

@@ -1,4 +1,5 @@
-//! A limit of the workers that run at once, over all pools: it is kept, nothing starves below it, and it can change at any time.
+//! A limit of the workers that run at once, over all pools: it is kept, nothing starves below it,
+//! and it can change at any time.
 //!
 //! Sabotages tried are listed at the end of `src/pool/SLOTS.md`.
 
@@ -266,7 +267,8 @@ fn own_pool() -> String {
     name.split(':').next().expect("a part").to_owned()
 }
 
-/// A thief is in an item that does not end: it blocks, declared or not, or computes. What its own pool gets meanwhile must not wait for it.
+/// A thief is in an item that does not end: it blocks, declared or not, or computes. What its own
+/// pool gets meanwhile must not wait for it.
 #[test]
 fn an_item_does_not_wait_for_a_worker_of_its_pool_that_is_held_in_another_pool() {
     let ways: [fn(&Door); 3] = [

@@ -1,4 +1,5 @@
-//! Waits of an item for itself, which would never end: each is an error, through every kind of handle, wherever the item runs.
+//! Waits of an item for itself, which would never end: each is an error, through every kind of
+//! handle, wherever the item runs.
 
 use crate::harness::{Deadline, Door, Heard, block_on, engine, eventually, in_own_process};
 use cmwq::raw::{EmbeddedDelayedWork, EmbeddedWork};
@@ -64,7 +65,8 @@ fn all_joins_are_refused<T: Send + 'static>(mut own: JoinHandle<T>) -> bool {
     with_timeouts && polled && refused(own.join())
 }
 
-/// How an item waits for itself: from its function, or from an item that its thread runs while the function joins it.
+/// How an item waits for itself: from its function, or from an item that its thread runs while the
+/// function joins it.
 #[derive(Clone)]
 struct Way(Option<Arc<Workqueue>>);
 
@@ -338,7 +340,8 @@ fn an_item_cannot_wait_for_its_own_entry() {
     });
 }
 
-/// A drain and a shutdown that an item of the queue polls could only end after that item, and the task would not be queued again.
+/// A drain and a shutdown that an item of the queue polls could only end after that item, and the
+/// task would not be queued again.
 #[test]
 fn an_item_cannot_await_the_drain_or_the_shutdown_of_its_queue() {
     let engine = engine("l3:1 core:2 pu:1");

@@ -1,4 +1,5 @@
-//! Waits of an item for what needs the item's own place, in an ordered queue, below `max_active` or in a group: each is an error.
+//! Waits of an item for what needs the item's own place, in an ordered queue, below `max_active` or
+//! in a group: each is an error.
 
 use crate::harness::{Deadline, Door, Heard, engine, eventually, held, in_own_process};
 use cmwq::raw::WorkqueueHandle;
@@ -170,10 +171,12 @@ fn a_wait_for_a_place_that_another_item_has_goes_on() {
     assert_eq!(waits.join().unwrap(), 8);
 }
 
-/// Waits of an item for a whole queue whose items wait for the place that the item has: the wait and the queue.
+/// Waits of an item for a whole queue whose items wait for the place that the item has: the wait
+/// and the queue.
 type WaitForQueue = (&'static str, fn(Workqueue) -> Option<String>);
 
-/// The group's only place is taken by an item that waits for another queue of the group, of which an item waits for that place.
+/// The group's only place is taken by an item that waits for another queue of the group, of which
+/// an item waits for that place.
 #[test]
 fn an_item_cannot_wait_for_a_queue_whose_items_need_its_place() {
     let waits: [WaitForQueue; 7] = [

@@ -1,7 +1,8 @@
 //! The bound on how many items wait: who is refused, who waits for room, and when room comes back.
 //!
-//! Sabotages tried: an item that is cancelled keeps its room; so does one that starts behind a run of itself; a drain that leaves waiters in the
-//! line; a waiter that is dropped keeps what it was handed.
+//! Sabotages tried: an item that is cancelled keeps its room; so does one that starts behind a run
+//! of itself; a drain that leaves waiters in the line; a waiter that is dropped keeps what it was
+//! handed.
 
 use crate::harness::{
     Deadline, Door, Heard, Random, block_on, counting, engine, eventually, in_own_process, seed,
@@ -253,7 +254,8 @@ fn timers_that_fire_are_accepted_beyond_the_bound() {
     assert_eq!((ran.load(Ordering::SeqCst), waiting(&engine)), (2, 0));
 }
 
-/// Issuers of all kinds on queues of all kinds: at the end all room is free, no more waited than might, and all that was accepted has run.
+/// Issuers of all kinds on queues of all kinds: at the end all room is free, no more waited than
+/// might, and all that was accepted has run.
 #[test]
 fn issuers_that_try_wait_and_await_fill_a_queue_to_its_bound_at_most() {
     const BOUND: usize = 8;

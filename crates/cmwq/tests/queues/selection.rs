@@ -128,7 +128,8 @@ fn pool_workqueues_that_wait_for_a_place_take_turns() {
                 for n in 0..=more {
                     let ran = ran.clone();
                     let item = wq.spawn_on(cpu, move || {
-                        // A worker that hands on a credit enters the pool workqueue in the line again afterwards.
+                        // A worker that hands on a credit enters the pool workqueue in the line
+                        // again afterwards.
                         eventually(others_sleep);
                         ran.lock().unwrap().push((cpu, n));
                     });

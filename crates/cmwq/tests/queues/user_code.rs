@@ -1,5 +1,6 @@
-//! What the user's code may do where the library calls it, or where it calls the library: in functions that reuse their item's memory, in
-//! destructors of a thread's locals, in destructors of what handlers have captured.
+//! What the user's code may do where the library calls it, or where it calls the library: in
+//! functions that reuse their item's memory, in destructors of a thread's locals, in destructors of
+//! what handlers have captured.
 
 use crate::harness::{
     Deadline, Door, Heard, engine, engine_without_hogs, eventually, in_own_process,
@@ -53,8 +54,8 @@ impl Item {
 unsafe extern "C-unwind" fn first(item: NonNull<RawWork>) {
     // SAFETY: all items of these tests are such.
     let reuse = unsafe { Item::reuse_of(item) };
-    // As if it were freed now, and another item made at the same address: the library does not touch it any more.
-    // SAFETY: the memory is the test's, and no other thread uses it.
+    // As if it were freed now, and another item made at the same address: the library does not
+    // touch it any more. SAFETY: the memory is the test's, and no other thread uses it.
     unsafe { item.write(RawWork::new(second)) };
     // SAFETY: the test keeps the memory.
     let queued = unsafe { reuse.wq.queue_raw(item) };

@@ -1,14 +1,16 @@
-//! Random operations from several threads against a simple model: queues of every kind are used, changed, frozen, drained,
-//! destroyed and made while others use them; items of every make are queued, delayed, moved, cancelled, disabled and flushed,
-//! and themselves queue others, block, and panic; CPUs come and go; workers cannot be created. The operations and the model are those of
+//! Random operations from several threads against a simple model: queues of every kind are used,
+//! changed, frozen, drained, destroyed and made while others use them; items of every make are
+//! queued, delayed, moved, cancelled, disabled and flushed, and themselves queue others, block, and
+//! panic; CPUs come and go; workers cannot be created. The operations and the model are those of
 //! the exploration of simulated machines: `../programs/`, which says what must hold.
 //!
-//! A run prints its seed; `CMWQ_TEST_SEED` repeats its operations, `CMWQ_TEST_OPS` sets their number. A million, in release
-//! mode, take about a quarter of a minute: `scripts/stress`, or
-//! `CMWQ_TEST_OPS=1000000 cargo test --release -p cmwq --test stress -- --test-threads=1 --no-capture`.
+//! A run prints its seed; `CMWQ_TEST_SEED` repeats its operations, `CMWQ_TEST_OPS` sets their
+//! number. A million, in release mode, take about a quarter of a minute: `scripts/stress`, or
+//! `CMWQ_TEST_OPS=1000000 cargo test --release -p cmwq --test stress -- --test-threads=1
+//! --no-capture`.
 //!
-//! Faults put into the engine on purpose, one at a time, and the tests that caught them (q: queues/queues.rs, m: conformance/,
-//! s: this test; "crash" and "hang" are failures too):
+//! Faults put into the engine on purpose, one at a time, and the tests that caught them (q:
+//! queues/queues.rs, m: conformance/, s: this test; "crash" and "hang" are failures too):
 //!
 //! | fault | caught by |
 //! |---|---|
@@ -51,10 +53,11 @@
 //! | a BH pool runs two at a time; a per-CPU limit is one too high | s |
 //! | a lowered limit that is overdrawn is not noticed | s |
 //!
-//! Got past all of them: PENDING cleared or tested by plain accesses, one phase flip instead of two, and `close` without a
-//! grace period (each needs a reordering or a pause of a few instructions: for the model checker); no spare worker asked
-//! for when an item starts (settling asks for one as soon as it is needed, only later); a drain that looks twice but does
-//! not compare what it saw (the single look is caught).
+//! Got past all of them: PENDING cleared or tested by plain accesses, one phase flip instead of
+//! two, and `close` without a grace period (each needs a reordering or a pause of a few
+//! instructions: for the model checker); no spare worker asked for when an item starts (settling
+//! asks for one as soon as it is needed, only later); a drain that looks twice but does not compare
+//! what it saw (the single look is caught).
 
 #[path = "../harness/mod.rs"]
 mod harness;
@@ -130,7 +133,8 @@ fn run(test: &'static str, machine: &str, ops: u64, seed: u64, shortage: Option<
     eventually(|| world.shared.deliver_all(&known.broken) == 0);
     let ledgers = programs::lock(&known.ledgers);
     for ledger in ledgers.iter() {
-        // What a timer was armed with when its queue went may still be under way, though the account is right.
+        // What a timer was armed with when its queue went may still be under way, though the
+        // account is right.
         eventually(|| ledger.is_settled());
         ledger.check(&known.broken);
     }
@@ -153,7 +157,8 @@ fn run(test: &'static str, machine: &str, ops: u64, seed: u64, shortage: Option<
     assert_eq!(stats.started, stats.completed, "{stats:?}");
 }
 
-/// How often each kind of operation is drawn. A simulated machine sleeps for nothing; here it is time that is lost.
+/// How often each kind of operation is drawn. A simulated machine sleeps for nothing; here it is
+/// time that is lost.
 fn kinds() -> Vec<(Kind, u64)> {
     let weights = KINDS.into_iter().map(|(kind, weight)| match kind {
         Kind::Rest => (kind, 2),

@@ -1,5 +1,6 @@
-//! What the random programs need of the machine: real threads, and CPUs that come and go. The service thread takes the CPUs that it is
-//! bound to for the process's, so binding it is enough. (`../harness/thread_creation.rs` refuses workers.)
+//! What the random programs need of the machine: real threads, and CPUs that come and go. The
+//! service thread takes the CPUs that it is bound to for the process's, so binding it is enough.
+//! (`../harness/thread_creation.rs` refuses workers.)
 
 use super::programs::{Random, lock};
 use cmwq::topology::CpuSet;

@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-/// Measures cmwq beside the thread pools that a program would use instead: six loops unless others are named, each in every language that
-/// this machine has a compiler for. The pools take turns, run by run, so that a
-/// machine whose speed changes from minute to minute does not favour one of them.
+/// Measures cmwq beside the thread pools that a program would use instead: six loops unless others
+/// are named, each in every language that this machine has a compiler for. The pools take turns,
+/// run by run, so that a machine whose speed changes from minute to minute does not favour one of
+/// them.
 #[derive(Parser)]
 #[command(
     bin_name = "benches/peers/run",
@@ -21,7 +22,8 @@ pub(crate) struct Args {
     /// Which loops (see below); by default the first six.
     #[arg(long, value_enum, value_delimiter = ',')]
     loops: Vec<Lap>,
-    /// Measure loads that programs have every day (bursts, joins, clients, stages and so on) instead of the six loops.
+    /// Measure loads that programs have every day (bursts, joins, clients, stages and so on)
+    /// instead of the six loops.
     #[arg(long)]
     pub(crate) everyday: bool,
     /// With --everyday: how long an item computes, in microseconds; each number gives a row.
@@ -36,7 +38,8 @@ pub(crate) struct Args {
     /// Numbers of threads that queue items, instead of each loop's own.
     #[arg(long, value_delimiter = ',', allow_hyphen_values = true, value_parser = whole(1, 1024))]
     pub(crate) issuers: Vec<u32>,
-    /// Measured time of a run, in milliseconds: 1000; in the loads of every day 250, unless it goes on until it is steady.
+    /// Measured time of a run, in milliseconds: 1000; in the loads of every day 250, unless it goes
+    /// on until it is steady.
     #[arg(long, allow_hyphen_values = true, value_parser = whole(10, 600_000))]
     pub(crate) time_ms: Option<u32>,
     /// How often a run is tried again if others used the CPUs meanwhile; the least disturbed counts.
@@ -118,7 +121,8 @@ pub(crate) enum Lap {
     Fork,
     /// 64 short items in a scope.
     Scope,
-    /// Tasks of a tokio runtime that await an item; the issuers are tasks. On one thread or on two, items of 20 µs or empty.
+    /// Tasks of a tokio runtime that await an item; the issuers are tasks. On one thread or on two,
+    /// items of 20 µs or empty.
     AwaitCurrent,
     AwaitCurrentEmpty,
     AwaitMulti,

@@ -55,7 +55,8 @@ fn spin(steps: u64) {
 /// How long the steps of [`calibrate_spin`] take.
 pub(crate) const SPIN: Duration = Duration::from_micros(20);
 
-/// Steps that take [`SPIN`], and how long they take. The shortest of many tries: those that nothing disturbed.
+/// Steps that take [`SPIN`], and how long they take. The shortest of many tries: those that nothing
+/// disturbed.
 pub(crate) fn calibrate_spin() -> (u64, f64) {
     let wanted_ns = SPIN.as_nanos() as f64;
     const TRIAL: u64 = 20_000;

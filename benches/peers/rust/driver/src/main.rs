@@ -153,7 +153,8 @@ fn measure(built: &Built, args: &Args) -> Results {
     }
 }
 
-/// What the machine must spend in any case. Nothing if the program that measures it fails: it is for information.
+/// What the machine must spend in any case. Nothing if the program that measures it fails: it is
+/// for information.
 fn floor() -> Figures {
     let Ok(out) = out_directory() else {
         return Figures::new();

@@ -177,8 +177,8 @@ fn measure_round(
     }
 }
 
-/// Runs it again, as often as `patience` says, if others took more of the CPUs than [`DISTURBED_PERCENT`]; the least disturbed
-/// run counts.
+/// Runs it again, as often as `patience` says, if others took more of the CPUs than
+/// [`DISTURBED_PERCENT`]; the least disturbed run counts.
 fn undisturbed(
     program: &Program,
     arguments: &[String],

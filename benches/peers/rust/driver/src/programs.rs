@@ -1,4 +1,5 @@
-//! Building the peers' programs, in each language that this machine can compile, and asking them what they offer.
+//! Building the peers' programs, in each language that this machine can compile, and asking them
+//! what they offer.
 
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -81,7 +82,8 @@ const C_PROGRAMS: [CProgram; 6] = [
     },
 ];
 
-/// Builds all of it below `out`; `peers` is the folder with the sources. `only_rust`: what is asked for is there in Rust only.
+/// Builds all of it below `out`; `peers` is the folder with the sources. `only_rust`: what is asked
+/// for is there in Rust only.
 pub(crate) fn build(
     peers: &Path,
     out: &Path,

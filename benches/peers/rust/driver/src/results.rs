@@ -208,7 +208,8 @@ impl Row {
         let mut found = Vec::new();
         for entry in self.entries.iter().filter(|entry| entry.is_cmwq()) {
             for metric in metrics(&self.lap).iter().filter(|metric| metric.judged) {
-                // Items of a thread that helps itself are another discipline: only handles are compared with them.
+                // Items of a thread that helps itself are another discipline: only handles are
+                // compared with them.
                 let classes: &[(&'static str, bool)] = match entry.mode.as_str() {
                     "join" => &[("waiters sleep", false), ("waiters help", true)],
                     _ => &[("waiters sleep", false)],

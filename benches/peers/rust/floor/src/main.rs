@@ -1,8 +1,10 @@
-//! What this machine must spend whatever a pool does: cache lines from CPU to CPU, wake-ups, switches, clocks.
+//! What this machine must spend whatever a pool does: cache lines from CPU to CPU, wake-ups,
+//! switches, clocks.
 //!
-//! `peer-floor` prints a table, `peer-floor --json` a line of JSON. Every figure is the least of several rounds (where
-//! threads sleep: the median), so that other work on the machine matters little; the two CPUs are the first
-//! two that the process may use, and what needs two is left out where there is one.
+//! `peer-floor` prints a table, `peer-floor --json` a line of JSON. Every figure is the least of
+//! several rounds (where threads sleep: the median), so that other work on the machine matters
+//! little; the two CPUs are the first two that the process may use, and what needs two is left out
+//! where there is one.
 
 mod pair;
 mod single;

@@ -154,7 +154,8 @@ fn futex_trips(first: usize, second: usize, trips: u32) -> f64 {
         first,
         second,
         || {
-            // The other side is asleep when the first trip begins. Two that are awake would go on without ever sleeping.
+            // The other side is asleep when the first trip begins. Two that are awake would go on
+            // without ever sleeping.
             thread::sleep(Duration::from_millis(1));
             let start = Instant::now();
             for trip in 1..=trips {
@@ -212,7 +213,8 @@ fn with_spinner<R>(cpu: usize, work: impl FnOnce() -> R) -> R {
         scope.spawn(|| {
             pin(cpu);
             let parameters = libc::sched_param { sched_priority: 0 };
-            // SAFETY: reads the parameters that it is given; the calling thread becomes one that runs when no other does.
+            // SAFETY: reads the parameters that it is given; the calling thread becomes one that
+            // runs when no other does.
             unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) };
             while !stop.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
@@ -244,8 +246,8 @@ impl AwakeBarrier {
     }
 }
 
-/// Nanoseconds from the first start to the last end, the least of many rounds in which both started together: one that has the
-/// memory for itself is not measured.
+/// Nanoseconds from the first start to the last end, the least of many rounds in which both started
+/// together: one that has the memory for itself is not measured.
 fn on_two(first: usize, second: usize, one: impl Fn() + Sync, other: impl Fn() + Sync) -> f64 {
     let (together, apart) = (AwakeBarrier::default(), AwakeBarrier::default());
     let epoch = Instant::now();

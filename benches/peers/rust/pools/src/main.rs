@@ -1,7 +1,8 @@
 //! The loops for cmwq and for other thread pools in Rust. The driver starts one process for each run:
 //!
-//! `peer-pools list` prints a line of JSON for each row; `peer-pools PEER LOOP MODE [key=value]…` runs one and prints its
-//! figures as a line of JSON. Status 2: wrong arguments; 3: the run failed, or not all items ran exactly once.
+//! `peer-pools list` prints a line of JSON for each row; `peer-pools PEER LOOP MODE [key=value]…`
+//! runs one and prints its figures as a line of JSON. Status 2: wrong arguments; 3: the run failed,
+//! or not all items ran exactly once.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! One line of JSON for one run. All figures are plain numbers and all texts plain words, so it needs no library.
+//! One line of JSON for one run. All figures are plain numbers and all texts plain words, so it
+//! needs no library.
 
 use std::fmt::Write;
 

@@ -170,8 +170,9 @@ impl Bell for Rung {
     }
 }
 
-/// Up to 64 items of one issuer: which of them have run since it last looked. Only the item that finds nothing set wakes the
-/// issuer, so that those that end while it is on its way are told with the same wake-up.
+/// Up to 64 items of one issuer: which of them have run since it last looked. Only the item that
+/// finds nothing set wakes the issuer, so that those that end while it is on its way are told with
+/// the same wake-up.
 pub(crate) struct Finished<B> {
     bits: AtomicU64,
     issuer: B,

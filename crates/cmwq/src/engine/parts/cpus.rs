@@ -1,7 +1,8 @@
-//! The CPUs that may be used, the CPU that an issuer queues from, and the real CPU behind a CPU of the topology.
+//! The CPUs that may be used, the CPU that an issuer queues from, and the real CPU behind a CPU of
+//! the topology.
 //!
-//! All of it can change while the process runs: CPUs go offline and come back, a cpuset shrinks, an administrator calls `taskset`. So it is one
-//! immutable value that is replaced as a whole.
+//! All of it can change while the process runs: CPUs go offline and come back, a cpuset shrinks, an
+//! administrator calls `taskset`. So it is one immutable value that is replaced as a whole.
 
 use super::key::PoolKey;
 use crate::pool::{Binding, PoolFor};
@@ -19,8 +20,9 @@ fn stands_for_others(topology: &Topology) -> bool {
     topology.is_injected() && !cpu::are_the_machine(topology.cpus())
 }
 
-/// Maps the CPU numbers of the topology to those of the real machine. They are the same unless the topology was injected: then its CPUs are spread
-/// over the real ones in blocks, and neighbours stay neighbours.
+/// Maps the CPU numbers of the topology to those of the real machine. They are the same unless the
+/// topology was injected: then its CPUs are spread over the real ones in blocks, and neighbours
+/// stay neighbours.
 struct CpuMap {
     /// The real CPU behind each CPU of the topology, if it has one.
     real: Vec<Option<usize>>,
@@ -124,7 +126,8 @@ impl Cursors {
         let next = |last| cpus.next_after(last).or_else(|| cpus.first());
         // A CPU that the topology does not know shares the cursor of another.
         let cursor = &self.0[here % self.0.len()];
-        // Relaxed: the cursor publishes no other data. Several threads may count as being on one CPU at a time.
+        // Relaxed: the cursor publishes no other data. Several threads may count as being on one
+        // CPU at a time.
         let last = cursor.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
         last.ok().and_then(next)
     }

@@ -3,7 +3,8 @@
 use crate::pool::{PoolFor, WorkerThreads};
 use crate::topology::CpuSet;
 
-/// Two requests share a pool if and only if their keys are equal. Neither the scope nor orderedness is part of the key.
+/// Two requests share a pool if and only if their keys are equal. Neither the scope nor orderedness
+/// is part of the key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PoolKey {
     pub(crate) kind: PoolFor,

@@ -1,4 +1,5 @@
-//! How many workers may run at once over all pools: the CPU quota of the process's cgroup, or the program's setting.
+//! How many workers may run at once over all pools: the CPU quota of the process's cgroup, or the
+//! program's setting.
 
 use crate::error::Error;
 use crate::pool::Share;
@@ -15,8 +16,10 @@ pub(crate) const REREAD_NS: u64 = 700_000_000;
 
 /// Says how many workers of an engine may run at once, over all its pools.
 ///
-/// A limit does not change how the machine is cut into pods. A thread that runs the item that it waits for, a blocked worker and a rescuer do not
-/// count. Pools with work share the limit in turns of about a millisecond; a pool that waits for its turn for 100 ms runs a worker beyond the limit.
+/// A limit does not change how the machine is cut into pods. A thread that runs the item that it
+/// waits for, a blocked worker and a rescuer do not count. Pools with work share the limit in turns
+/// of about a millisecond; a pool that waits for its turn for 100 ms runs a worker beyond the
+/// limit.
 ///
 /// As text: `auto`, `none`, or a number from 1.
 ///

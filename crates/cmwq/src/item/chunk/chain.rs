@@ -189,7 +189,8 @@ mod tests {
         assert!(!item.is_aligned(), "nobody runs it here");
     }
 
-    /// Publishes these items after another one, in chains of `each`; returns in which order a worker takes them, and the number of nodes.
+    /// Publishes these items after another one, in chains of `each`; returns in which order a
+    /// worker takes them, and the number of nodes.
     fn publish(
         works: &[RawWork],
         each: usize,

@@ -1,22 +1,25 @@
-//! Chunks: many items of one thread that are one node of an inbox. See `pool/submit/publish.rs` for when, and `pool/submit/CHUNKS.md` for why
-//! nothing is lost.
+//! Chunks: many items of one thread that are one node of an inbox. See `pool/submit/publish.rs` for
+//! when, and `pool/submit/CHUNKS.md` for why nothing is lost.
 //!
-//! Single items in an inbox link to each other: the taker has to read each item's own line before it knows the next, with the pool's lock held.
-//! A chunk is an array instead, of addresses of items, or of [small closures](crate::item::closure). It lies in the inbox like an item, and its maker
-//! adds to it until it is taken. The taker gets up to [`MOST`] items without touching one.
+//! Single items in an inbox link to each other: the taker has to read each item's own line before
+//! it knows the next, with the pool's lock held. A chunk is an array instead, of addresses of
+//! items, or of [small closures](crate::item::closure). It lies in the inbox like an item, and its
+//! maker adds to it until it is taken. The taker gets up to [`MOST`] items without touching one.
 //!
 //! One word counts the entries. The maker writes the next entry and then counts it; the lock holder
 //! that takes the chunk closes it. Both change the word by a read-modify-write, so one comes first:
 //! either the entry was counted before the closing and is taken, or the maker finds the chunk
 //! closed and publishes the item in another way.
 //!
-//! A closure with a handle is added to a chunk of closures twice: the closure in its entry, and beside the entries the item that it is as long
-//! as the handle exists. A bit of the word says that the last entry is such an item. The thread that drops the handle clears the bit, and only the
-//! closure is left; a thread that closes the chunk before that takes the item. Only the last entry can be one: the maker adds nothing more
-//! before the bit is cleared.
+//! A closure with a handle is added to a chunk of closures twice: the closure in its entry, and
+//! beside the entries the item that it is as long as the handle exists. A bit of the word says that
+//! the last entry is such an item. The thread that drops the handle clears the bit, and only the
+//! closure is left; a thread that closes the chunk before that takes the item. Only the last entry
+//! can be one: the maker adds nothing more before the bit is cleared.
 //!
-//! A chunk is used again, for the same pool workqueue, when no thread holds it any more: neither its maker, which may still write to an entry
-//! that no thread will read, nor a thread that has taken a part of it.
+//! A chunk is used again, for the same pool workqueue, when no thread holds it any more: neither
+//! its maker, which may still write to an entry that no thread will read, nor a thread that has
+//! taken a part of it.
 
 use super::numbers::ChunkNumbers;
 use crate::item::closure::{Payload, Small};
@@ -107,8 +110,8 @@ pub(in crate::item) struct About {
 #[repr(align(64))]
 pub(in crate::item) struct Places<T: Copy>(pub(in crate::item) [Guarded<T>; TOGETHER]);
 
-// SAFETY: the maker writes an entry before it counts it, and the taker reads it after that; its contents are owned as
-// `Pending`s, which are Send, as closures are.
+// SAFETY: the maker writes an entry before it counts it, and the taker reads it after that; its
+// contents are owned as `Pending`s, which are Send, as closures are.
 unsafe impl Sync for Chunk {}
 // SAFETY: as above.
 unsafe impl Send for Chunk {}
@@ -176,8 +179,8 @@ pub(crate) enum Found {
 }
 
 impl ChunkStore {
-    /// The chunks of items for pool workqueue `pwq` of pool `pool`, whose oldest open batch is `oldest`, and whose chunks have these
-    /// numbers.
+    /// The chunks of items for pool workqueue `pwq` of pool `pool`, whose oldest open batch is
+    /// `oldest`, and whose chunks have these numbers.
     pub(crate) fn of_items(
         pool: u32,
         pwq: u32,
@@ -311,7 +314,8 @@ impl Chunk {
     #[inline]
     pub(in crate::item) fn name(&self, place: usize) -> (usize, Option<WorkFn>) {
         let number = self.number();
-        // SAFETY: it is the number of what was put there: of a function, and an `Option` of one is 0 for `None`; or of a kind of closures.
+        // SAFETY: it is the number of what was put there: of a function, and an `Option` of one is
+        // 0 for `None`; or of a kind of closures.
         unsafe {
             match self.about.destination.contents {
                 Contents::Items => (

@@ -1,4 +1,5 @@
-//! A chunk that one thread fills before it publishes it: no other thread has it, so nothing about it is a read-modify-write.
+//! A chunk that one thread fills before it publishes it: no other thread has it, so nothing about
+//! it is a read-modify-write.
 
 use super::entries::{Chunk, ChunkStore, Contents, MOST, Serial};
 use super::load::Load;
@@ -58,7 +59,8 @@ impl Filling {
         self.leak(1).cast()
     }
 
-    /// The node to be published. The calling thread, which has left its open chunk, adds to this one from now on.
+    /// The node to be published. The calling thread, which has left its open chunk, adds to this
+    /// one from now on.
     pub(in crate::item) fn finish_open(self, open: &OpenChunk) -> NonNull<RawWork> {
         let (of, number, filled) = (self.of, self.number, self.filled);
         let chunk = self.leak(2);

@@ -95,8 +95,10 @@ impl Inbox {
             };
             // SAFETY: we own `oldest` until the exchange succeeds.
             unsafe { link::set_next(oldest, below) };
-            // Release: publishes the items' fields, which the taker acquires. An issuer that takes NOTIFY need not acquire: it takes the pool's lock
-            // next, after the thread that has set the bit under it. Before, it would have unlocked before the bit that it has read was set.
+            // Release: publishes the items' fields, which the taker acquires. An issuer that takes
+            // NOTIFY need not acquire: it takes the pool's lock next, after the thread that has set
+            // the bit under it. Before, it would have unlocked before the bit that it has read was
+            // set.
             match self.head.compare_exchange_weak(
                 head,
                 newest.as_ptr(),
@@ -129,8 +131,8 @@ impl Inbox {
         !self.is_empty() || self.accepted.load(Ordering::Relaxed)
     }
 
-    /// Called by a spinning worker that has found something, probably a single item, and is about to take it: prefetches all lines that the worker
-    /// will write.
+    /// Called by a spinning worker that has found something, probably a single item, and is about
+    /// to take it: prefetches all lines that the worker will write.
     #[inline]
     pub(crate) fn prefetch_item(&self) {
         prefetch::to_write(std::ptr::from_ref(&self.head).addr());
@@ -232,8 +234,8 @@ impl Inbox {
         if head == asked {
             return true;
         }
-        // Relaxed: the issuer that takes the bit takes the pool's lock next, which this thread holds. So it sees what this thread did before, such as
-        // its entry in the idle list.
+        // Relaxed: the issuer that takes the bit takes the pool's lock next, which this thread
+        // holds. So it sees what this thread did before, such as its entry in the idle list.
         match self.head.compare_exchange(
             std::ptr::null_mut(),
             asked,

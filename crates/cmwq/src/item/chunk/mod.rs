@@ -1,4 +1,5 @@
-//! Items published many at a time: chunks that a thread fills, chains of chunks and items, and the inbox that they are pushed to.
+//! Items published many at a time: chunks that a thread fills, chains of chunks and items, and the
+//! inbox that they are pushed to.
 
 mod chain;
 mod entries;

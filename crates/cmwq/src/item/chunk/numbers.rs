@@ -1,5 +1,6 @@
-//! The numbers of a pool's chunks. An item in a chunk has the chunk's number as its location, so a thread that cancels the item finds it in a few steps,
-//! however many chunks and items are published before it: see [`Taken::single_out`](super::taken::Taken::single_out).
+//! The numbers of a pool's chunks. An item in a chunk has the chunk's number as its location, so a
+//! thread that cancels the item finds it in a few steps, however many chunks and items are
+//! published before it: see [`Taken::single_out`](super::taken::Taken::single_out).
 
 use crate::item::location::MOST_CHUNKS;
 use crate::sys::sync::Mutex;

@@ -1,4 +1,5 @@
-//! The maker's side of chunks: it adds to its last chunk until that is full or taken, or until it publishes otherwise.
+//! The maker's side of chunks: it adds to its last chunk until that is full or taken, or until it
+//! publishes otherwise.
 
 use super::entries::{AHEAD, CLOSED, Chunk, ChunkStore, Found, MOST, Serial, TOGETHER};
 use super::load::Load;
@@ -35,7 +36,8 @@ impl OpenChunk {
         }
     }
 
-    /// The chunk, if it belongs to `of`, is for closures or items with this number, and has room. The caller holds it until it [leaves](Self::leave) it.
+    /// The chunk, if it belongs to `of`, is for closures or items with this number, and has room.
+    /// The caller holds it until it [leaves](Self::leave) it.
     #[inline]
     fn fitting<L: Load>(&self, of: Serial, number: usize) -> Option<NonNull<Chunk>> {
         let fits = self.of.get() == Some(of)

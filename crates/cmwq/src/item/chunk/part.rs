@@ -1,4 +1,5 @@
-//! The taker's side of chunks: it closes and takes a whole chunk, splits it into parts, and empties their entries one by one.
+//! The taker's side of chunks: it closes and takes a whole chunk, splits it into parts, and empties
+//! their entries one by one.
 
 use super::entries::{CLOSED, Chunk, Contents, Found, Places, TOGETHER};
 use crate::item::raw::{Pending, RawWork, WorkFn};
@@ -103,7 +104,8 @@ impl Part {
     /// As [`park`](Self::park), if the node is on a list already.
     pub(in crate::item) fn stay(self) {
         let part = std::mem::ManuallyDrop::new(self);
-        // SAFETY: only a thread that has the rest of the chunk touches the field; the hold of it goes with the node.
+        // SAFETY: only a thread that has the rest of the chunk touches the field; the hold of it
+        // goes with the node.
         unsafe { part.chunk().about.parked.set((part.next, part.end)) };
     }
 
@@ -127,8 +129,8 @@ impl Part {
         }
     }
 
-    /// For an item on a list: its address and function, and 1. For the node of a parked part: those of its first entry, and how many there are; entries of
-    /// one chunk have one function.
+    /// For an item on a list: its address and function, and 1. For the node of a parked part: those
+    /// of its first entry, and how many there are; entries of one chunk have one function.
     ///
     /// # Safety
     /// It is on a list whose lock the caller holds.
@@ -154,7 +156,8 @@ impl Part {
         self.chunk().take_item(self.next - 1)
     }
 
-    /// Splits off the first entries: `most` at most, up to the first whose address and function do not meet `fits`.
+    /// Splits off the first entries: `most` at most, up to the first whose address and function do
+    /// not meet `fits`.
     #[inline]
     pub(in crate::item) fn split(
         &mut self,

@@ -6,8 +6,9 @@
 //! doubly linked list, and each item notes that it is on it. So an item can be [taken
 //! out](Taken::remove) of the middle in a few steps, however many are before it.
 //!
-//! Chains are numbered, and each node has the number of its chain. A thread that must see all that was published up to now asks for the number that
-//! this has [reached](Taken::reached), and goes on until that chain is [turned](Taken::is_turned), or [accepted](Taken::is_accepted).
+//! Chains are numbered, and each node has the number of its chain. A thread that must see all that
+//! was published up to now asks for the number that this has [reached](Taken::reached), and goes on
+//! until that chain is [turned](Taken::is_turned), or [accepted](Taken::is_accepted).
 
 use super::entries::Chunk;
 use super::inbox::Inbox;
@@ -16,7 +17,8 @@ use crate::item::location::ListKind;
 use crate::item::raw::{Pending, RawWork, WorkFn, link};
 use std::ptr::NonNull;
 
-/// Items taken from an inbox and not accepted yet, oldest first. Its owner has to use them up: an item in it has no other owner.
+/// Items taken from an inbox and not accepted yet, oldest first. Its owner has to use them up: an
+/// item in it has no other owner.
 #[derive(Default)]
 pub(crate) struct Taken {
     /// The nodes that are turned.
@@ -101,7 +103,8 @@ impl Taken {
         self.rest.is_some()
     }
 
-    /// Turns up to `most` nodes; returns how many. `meets` is called with the number of the batch from which a single item was last started.
+    /// Turns up to `most` nodes; returns how many. `meets` is called with the number of the batch
+    /// from which a single item was last started.
     #[inline]
     pub(crate) fn turn(&mut self, most: usize, mut meets: impl FnMut(usize)) -> usize {
         let mut done = 0;

@@ -1,7 +1,8 @@
 //! The links of an item, for the containers of items.
 //!
 //! # Safety
-//! The caller owns `item` through the [`Pending`](super::Pending) that it was made from, inside the container that it links.
+//! The caller owns `item` through the [`Pending`](super::Pending) that it was made from, inside the
+//! container that it links.
 
 use super::RawWork;
 use std::ptr::NonNull;

@@ -1,8 +1,9 @@
 //! A token bucket of CPU time: below a CPU quota, workers pause before the system throttles the process.
 //!
-//! When a quota is used up, the system stops all threads of the process until the period (mostly 100 ms) ends, also event loops and other threads that
-//! need little. So between two items workers, and threads that run the items that they wait for, read the CPU time that the whole process has used, and
-//! sleep for a short while when that is more than its share.
+//! When a quota is used up, the system stops all threads of the process until the period (mostly
+//! 100 ms) ends, also event loops and other threads that need little. So between two items workers,
+//! and threads that run the items that they wait for, read the CPU time that the whole process has
+//! used, and sleep for a short while when that is more than its share.
 //!
 //! The bucket fills at a little less than the rate of the quota. The difference, the *slack*, is
 //! CPU time that the process never uses; it adapts so that this loses no more time than being
@@ -32,7 +33,8 @@ const REFILL_NS: f64 = 1_500_000.0;
 /// may last so long that this many times the excess comes in. It is more than 1 because other
 /// threads go on while workers pause; it suffices if those use up to three quarters of the share.
 const CATCH_UP: f64 = 4.0;
-/// No pause is longer. An engine that has run nothing for a second counts as idle, and does not read the quota again.
+/// No pause is longer. An engine that has run nothing for a second counts as idle, and does not
+/// read the quota again.
 const MAX_PAUSE_NS: f64 = 250_000_000.0;
 /// The part of a period, without any use, after which an empty bucket is two thirds full.
 const CALM: f64 = 0.125;
@@ -181,7 +183,8 @@ impl CpuBudget {
         park::wake_all_at(&self.changes);
     }
 
-    /// For how long the system has throttled the process since the last call, summed over CPUs, and how long ago that was; in us.
+    /// For how long the system has throttled the process since the last call, summed over CPUs, and
+    /// how long ago that was; in us.
     pub(crate) fn learn(&self, throttled_us: u64, passed_us: u64) {
         if let Some(bucket) = self.bucket.lock().as_mut() {
             bucket.learn(throttled_us, passed_us);
@@ -307,7 +310,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A process that uses `busy` CPUs except while it pauses, and checks every ms. What it used in each period of 100 ms, and its longest pause, in ms.
+    /// A process that uses `busy` CPUs except while it pauses, and checks every ms. What it used in
+    /// each period of 100 ms, and its longest pause, in ms.
     fn simulate(bucket: &mut Bucket, busy: f64, periods: usize) -> (Vec<f64>, f64) {
         let mut used = vec![0.0; periods];
         let (mut now, mut longest) = (bucket.at_ns, 0);
@@ -403,7 +407,8 @@ mod tests {
         assert!(bucket.level_ns <= CALM * 50.0 * MS as f64);
     }
 
-    /// For how many of 1000 ms a worker runs that uses one CPU and checks every ms, beside threads that always use `busy` CPUs.
+    /// For how many of 1000 ms a worker runs that uses one CPU and checks every ms, beside threads
+    /// that always use `busy` CPUs.
     fn ran_beside(quota: f64, busy: f64) -> u64 {
         let mut bucket = bucket(quota);
         let (mut now, mut used, mut ran) = (bucket.at_ns, bucket.used_ns as f64, 0);

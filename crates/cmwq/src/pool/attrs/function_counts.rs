@@ -13,7 +13,8 @@ pub(crate) struct FunctionCounts {
 }
 
 impl FunctionCounts {
-    /// Counts one more offence of the function at this address. Returns how many it has now, `None` if it is not counted.
+    /// Counts one more offence of the function at this address. Returns how many it has now, `None`
+    /// if it is not counted.
     pub(crate) fn one_more(&self, func: usize) -> Option<u64> {
         let mut counts = self.counts.lock();
         if !counts.contains_key(&func) && counts.len() == MOST {

@@ -75,7 +75,8 @@ impl Position {
         self.distance(other).0 > 0
     }
 
-    /// Larger is farther: another LLC, another node, then by CPU number, so that not all thieves choose alike.
+    /// Larger is farther: another LLC, another node, then by CPU number, so that not all thieves
+    /// choose alike.
     pub(in crate::pool) fn distance(self, other: Position) -> (u8, usize) {
         let level = match (self.llc == other.llc, self.node == other.node) {
             (true, true) => 0,

@@ -1,4 +1,5 @@
-//! How many workers of all pools of an engine may run at once, and the pools in line for a slot. See `SLOTS.md`.
+//! How many workers of all pools of an engine may run at once, and the pools in line for a slot.
+//! See `SLOTS.md`.
 #![forbid(unsafe_code)]
 
 use crate::sys::atomic::Ordering;
@@ -82,7 +83,8 @@ impl RunningSlots {
     fn with<R>(&self, f: impl FnOnce(&mut SlotsState) -> R) -> R {
         let mut state = self.state.lock();
         let result = f(&mut state);
-        // Relaxed: a hint. A holder that reads an old value owes a slot one settling, or one tick of the monitor, later.
+        // Relaxed: a hint. A holder that reads an old value owes a slot one settling, or one tick
+        // of the monitor, later.
         self.wanted.store(state.wanted(), Ordering::Relaxed);
         result
     }

@@ -1,4 +1,5 @@
-//! What a program asks of the threads that run its items: hooks at their beginning and end, names, and stack sizes.
+//! What a program asks of the threads that run its items: hooks at their beginning and end, names,
+//! and stack sizes.
 #![forbid(unsafe_code)]
 
 use super::params::Params;
@@ -17,13 +18,14 @@ pub(in crate::pool) const NAME: &str = "kworker/%p:%i%h";
 pub(in crate::pool) const UNBOUND_NAME: &str = "kworker/%p:%i";
 const RESCUER_NAME: &str = "kworker/R-%i";
 
-/// What the threads that run items are like: [hooks](Self::on_start), [names](Self::name), [stacks](Self::stack_size),
-/// [signals](Self::block_signals). For all workqueues
-/// of an engine ([`EngineBuilder::worker_threads`](crate::types::EngineBuilder::worker_threads)),
-/// or for some ([`WorkqueueBuilder::worker_threads`](crate::WorkqueueBuilder::worker_threads)), which then have worker pools of their own.
+/// What the threads that run items are like: [hooks](Self::on_start), [names](Self::name),
+/// [stacks](Self::stack_size), [signals](Self::block_signals). For all workqueues of an engine
+/// ([`EngineBuilder::worker_threads`](crate::types::EngineBuilder::worker_threads)), or for some
+/// ([`WorkqueueBuilder::worker_threads`](crate::WorkqueueBuilder::worker_threads)), which then have
+/// worker pools of their own.
 ///
-/// A clone stands for the same threads: workqueues that were given clones of one value share pools. A method that changes something makes a
-/// new value.
+/// A clone stands for the same threads: workqueues that were given clones of one value share pools.
+/// A method that changes something makes a new value.
 ///
 /// ```
 /// use cmwq::{Engine, WorkerThreads};
@@ -68,13 +70,15 @@ impl WorkerThreads {
     }
 
     /// Calls `hook` on every thread that runs items, once, before its first item: on workers and on
-    /// [rescuers](crate::WorkqueueBuilder::mem_reclaim). The thread has its name, its CPUs and its nice level by then, and the
-    /// scheduling policy of the process's first thread: if that is a real-time policy, `SCHED_OTHER`. The hook holds no lock of the library
-    /// and may use it. But the pool cannot use the worker until the hook returns, and a hook that waits for an item of the same pool may
-    /// wait for itself.
+    /// [rescuers](crate::WorkqueueBuilder::mem_reclaim). The thread has its name, its CPUs and its
+    /// nice level by then, and the scheduling policy of the process's first thread: if that is a
+    /// real-time policy, `SCHED_OTHER`. The hook holds no lock of the library and may use it. But
+    /// the pool cannot use the worker until the hook returns, and a hook that waits for an item of
+    /// the same pool may wait for itself.
     ///
-    /// No other thread runs an item of these workqueues: a thread that waits for an item does not run it itself then (as with
-    /// [`workers_only`](crate::WorkqueueBuilder::workers_only)). The timer thread runs no item, it queues them.
+    /// No other thread runs an item of these workqueues: a thread that waits for an item does not
+    /// run it itself then (as with [`workers_only`](crate::WorkqueueBuilder::workers_only)). The
+    /// timer thread runs no item, it queues them.
     ///
     /// A panic of the hook is caught, and warned of once; the thread goes on.
     pub fn on_start(mut self, hook: impl Fn(&WorkerThread<'_>) + Send + Sync + 'static) -> Self {
@@ -82,50 +86,58 @@ impl WorkerThreads {
         self
     }
 
-    /// Calls `hook` on every such thread after its last item. Workers end when they have been idle for long, and some time after the last
-    /// workqueue of their pool is gone: destroying a workqueue does not wait for it. The end of the process calls no hook. Panics are
-    /// handled as with [`on_start`](Self::on_start).
+    /// Calls `hook` on every such thread after its last item. Workers end when they have been idle
+    /// for long, and some time after the last workqueue of their pool is gone: destroying a
+    /// workqueue does not wait for it. The end of the process calls no hook. Panics are handled as
+    /// with [`on_start`](Self::on_start).
     pub fn on_exit(mut self, hook: impl Fn(&WorkerThread<'_>) + Send + Sync + 'static) -> Self {
         Arc::make_mut(&mut self.0).exit = Some(Foreign::new(Arc::new(hook)));
         self
     }
 
-    /// Sets the threads' names. In `format`, `%p` stands for the pool as the kernel writes it (`3` for a CPU, `b3` for its BH items, `u7`
-    /// for pool 7, which belongs to no single CPU; `R` for a rescuer), `%i` for the worker's number in its pool (of a rescuer: its
-    /// workqueue's name), `%h` for `H` if the nice level is below 0, and `%%` for `%`. The system keeps 15 bytes. The default is as in the
-    /// kernel: `kworker/%p:%i%h`, without `%h` for pools of no single CPU, and `kworker/R-%i` for rescuers.
+    /// Sets the threads' names. In `format`, `%p` stands for the pool as the kernel writes it (`3`
+    /// for a CPU, `b3` for its BH items, `u7` for pool 7, which belongs to no single CPU; `R` for a
+    /// rescuer), `%i` for the worker's number in its pool (of a rescuer: its workqueue's name),
+    /// `%h` for `H` if the nice level is below 0, and `%%` for `%`. The system keeps 15 bytes. The
+    /// default is as in the kernel: `kworker/%p:%i%h`, without `%h` for pools of no single CPU, and
+    /// `kworker/R-%i` for rescuers.
     pub fn name(mut self, format: &str) -> Self {
         Arc::make_mut(&mut self.0).name = Some(format.to_owned());
         self
     }
 
-    /// Sets the size of their stacks in bytes; one that is smaller than what the system asks for is rounded up to that. A size with which no
-    /// thread can be created is an [error](Error::StackSize) when the engine or the workqueue is built. The default is Rust's: the environment variable
-    /// `RUST_MIN_STACK`, or 2 MiB. (`ulimit -s` means the main thread, here as with any thread that Rust starts.) With a size set, a thread
-    /// that waits for an item does not run it itself, since its own stack may be smaller.
+    /// Sets the size of their stacks in bytes; one that is smaller than what the system asks for is
+    /// rounded up to that. A size with which no thread can be created is an
+    /// [error](Error::StackSize) when the engine or the workqueue is built. The default is Rust's:
+    /// the environment variable `RUST_MIN_STACK`, or 2 MiB. (`ulimit -s` means the main thread,
+    /// here as with any thread that Rust starts.) With a size set, a thread that waits for an item
+    /// does not run it itself, since its own stack may be smaller.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         Arc::make_mut(&mut self.0).stack_size = Some(bytes);
         self
     }
 
-    /// After each item the thread has its own name again, if the item has changed it. That costs a system call an item. By default, workers
-    /// take their names back when they are about to park.
+    /// After each item the thread has its own name again, if the item has changed it. That costs a
+    /// system call an item. By default, workers take their names back when they are about to park.
     pub fn restore_names(mut self, each_item: bool) -> Self {
         Arc::make_mut(&mut self.0).restore_names = each_item;
         self
     }
 
-    /// Whether these threads block signals, so that the program's handlers never interrupt an item. By default they have the signal mask of the
-    /// thread that built the engine
-    /// ([`EngineBuilder::build`](crate::types::EngineBuilder::build); of the [global engine](crate::Engine::global) the thread that used it first), as it was then, so that a process that an item starts has an
-    /// ordinary mask.
+    /// Whether these threads block signals, so that the program's handlers never interrupt an item.
+    /// By default they have the signal mask of the thread that built the engine
+    /// ([`EngineBuilder::build`](crate::types::EngineBuilder::build); of the [global
+    /// engine](crate::Engine::global) the thread that used it first), as it was then, so that a
+    /// process that an item starts has an ordinary mask.
     ///
-    /// For programs that unblock signals in one thread only, or take them with `sigwait` or a `signalfd` and begin to block them after the
-    /// engine was built. What an item starts then inherits a mask in which nearly everything is blocked
+    /// For programs that unblock signals in one thread only, or take them with `sigwait` or a
+    /// `signalfd` and begin to block them after the engine was built. What an item starts then
+    /// inherits a mask in which nearly everything is blocked
     /// ([`reset_signal_mask`](crate::raw::reset_signal_mask)).
     ///
-    /// Never blocked are signals that a thread raises itself: `SIGSEGV`, `SIGBUS`, `SIGFPE`, `SIGILL`, `SIGTRAP` and `SIGSYS`; and `SIGPROF`
-    /// and `SIGABRT`, unless the thread that built the engine blocks them. A thread that waits for an item and runs it itself keeps its own
+    /// Never blocked are signals that a thread raises itself: `SIGSEGV`, `SIGBUS`, `SIGFPE`,
+    /// `SIGILL`, `SIGTRAP` and `SIGSYS`; and `SIGPROF` and `SIGABRT`, unless the thread that built
+    /// the engine blocks them. A thread that waits for an item and runs it itself keeps its own
     /// mask.
     pub fn block_signals(mut self, block: bool) -> Self {
         Arc::make_mut(&mut self.0).block_signals = block;
@@ -135,8 +147,9 @@ impl WorkerThreads {
     /// Checks the format of the names and the size of the stacks.
     ///
     /// # Errors
-    /// [`Error::ThreadName`] if the [format of the names](Self::name) has an unknown `%` sequence or a NUL byte; [`Error::StackSize`] if
-    /// the system grants no thread such a [stack](Self::stack_size).
+    /// [`Error::ThreadName`] if the [format of the names](Self::name) has an unknown `%` sequence
+    /// or a NUL byte; [`Error::StackSize`] if the system grants no thread such a
+    /// [stack](Self::stack_size).
     pub fn check(&self) -> Result<(), Error> {
         if let Some(format) = self.0.name.as_deref()
             && (format.contains('\0') || expand(format, "", "", "").is_none())

@@ -1,4 +1,5 @@
-//! Accounts CPU time to the queues whose items use it, by sampling which workers run, as the kernel does at its ticks.
+//! Accounts CPU time to the queues whose items use it, by sampling which workers run, as the kernel
+//! does at its ticks.
 #![forbid(unsafe_code)]
 
 use crate::pool::state::pool::{Inner, Pool};
@@ -11,12 +12,14 @@ use std::sync::Arc;
 const MOST_ASKED: usize = 16;
 
 impl Pool {
-    /// For each worker that runs an item now: accounts all CPU time of its thread that is not accounted yet to the queue of that item. No time is
-    /// counted twice or left out for good, and a queue is met the more often the more it computes. So the shares are right on average, and the sum
-    /// contains what workers use to search in between. A worker that sleeps in its item is left out of this sample. Returns whether anything has run
-    /// since the last sample.
+    /// For each worker that runs an item now: accounts all CPU time of its thread that is not
+    /// accounted yet to the queue of that item. No time is counted twice or left out for good, and
+    /// a queue is met the more often the more it computes. So the shares are right on average, and
+    /// the sum contains what workers use to search in between. A worker that sleeps in its item is
+    /// left out of this sample. Returns whether anything has run since the last sample.
     ///
-    /// The first call only takes the initial clocks. Time of rescuers and of waiters that run their item is not seen.
+    /// The first call only takes the initial clocks. Time of rescuers and of waiters that run their
+    /// item is not seen.
     pub(crate) fn account_cpu_time(self: &Arc<Self>) -> bool {
         let (running, begins, ran) = {
             let mut guard = self.lock();
@@ -54,7 +57,8 @@ impl Pool {
 }
 
 impl Inner {
-    /// The workers to ask in this sample: those that run an item and are not known to be blocked. `all`: all that have begun.
+    /// The workers to ask in this sample: those that run an item and are not known to be blocked.
+    /// `all`: all that have begun.
     fn workers_to_ask(&self, all: bool) -> Vec<(u32, i32)> {
         let workers = self.workers.iter().filter_map(|(id, slot)| {
             let tid = slot.handle.tid();

@@ -23,7 +23,8 @@ impl Pool {
         (threshold != 0 && !matches!(self.attrs.kind, PoolFor::Bh(_))).then_some(threshold)
     }
 
-    /// Whether the monitor samples the pool for hogs even while nothing waits: those of per-CPU pools are counted and reported.
+    /// Whether the monitor samples the pool for hogs even while nothing waits: those of per-CPU
+    /// pools are counted and reported.
     pub(in crate::pool) fn counts_all_hogs(&self) -> bool {
         matches!(self.attrs.kind, PoolFor::PerCpu(_)) && self.hog_threshold_ns().is_some()
     }
@@ -53,7 +54,8 @@ impl Pool {
         guard.wake_or_want(short);
     }
 
-    /// Whether the creator should create another worker at once: new ones, too, wait for a CPU beside the hogs.
+    /// Whether the creator should create another worker at once: new ones, too, wait for a CPU
+    /// beside the hogs.
     pub(in crate::pool) fn is_short_beside_hogs(self: &Arc<Self>) -> bool {
         let guard = self.lock_beside_batches();
         !guard.dying && guard.idle().is_empty() && guard.short_beside_hogs() > 0

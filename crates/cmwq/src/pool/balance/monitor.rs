@@ -1,21 +1,29 @@
 //! The monitor: samples saturated pools, and finds undeclared blocking, sleepers, hogs and victims.
 //!
-//! A pool is saturated when as many workers run as its pod has CPUs. New items then wait until one ends, and that is right as long as the items
-//! compute. So every [`PERIOD_NS`] the monitor samples each saturated pool where items wait:
+//! A pool is saturated when as many workers run as its pod has CPUs. New items then wait until one
+//! ends, and that is right as long as the items compute. So every [`PERIOD_NS`] the monitor samples
+//! each saturated pool where items wait:
 //!
-//! - *Undeclared blocking.* A worker that runs the same item as at the last tick, has used (almost) no CPU time since, and is in state S or D, is
-//!   blocked: it no longer counts as running, and the pool goes on with another. If the system does not tell the state (no free file descriptor, no
-//!   `/proc`), the clock alone decides. The worker counts again as soon as a tick finds it awake with its CPU clock moving.
-//! - *Sleepers.* How many of a pod's running workers sleep at any one time, each too briefly to be found: see [`sleepers`](super::sleepers).
-//! - *Hogs.* An item that has computed for longer than `cpu_intensive_thresh_us` since it last slept is CPU intensive: others run beside it until it
-//!   ends ([`hogs`](super::hogs)). The functions of per-CPU pools' hogs are counted and reported; so the monitor samples these pools even while
-//!   nothing waits.
-//! - *Stealing.* If what waits would take the pod longer than [`WORTH_STEALING_NS`], and neighbours have CPUs to spare, the monitor wakes thieves
-//!   there. Where a lock holder knows how long the items take, it calls a thief by itself. The monitor finds what lock holders cannot know: a first
-//!   burst, and an item that takes longer than those before it. So its first two ticks for a pool follow each other at once.
+//! - *Undeclared blocking.* A worker that runs the same item as at the last tick, has used (almost)
+//!   no CPU time since, and is in state S or D, is blocked: it no longer counts as running, and the
+//!   pool goes on with another. If the system does not tell the state (no free file descriptor, no
+//!   `/proc`), the clock alone decides. The worker counts again as soon as a tick finds it awake
+//!   with its CPU clock moving.
+//! - *Sleepers.* How many of a pod's running workers sleep at any one time, each too briefly to be
+//!   found: see [`sleepers`](super::sleepers).
+//! - *Hogs.* An item that has computed for longer than `cpu_intensive_thresh_us` since it last
+//!   slept is CPU intensive: others run beside it until it ends ([`hogs`](super::hogs)). The
+//!   functions of per-CPU pools' hogs are counted and reported; so the monitor samples these pools
+//!   even while nothing waits.
+//! - *Stealing.* If what waits would take the pod longer than [`WORTH_STEALING_NS`], and neighbours
+//!   have CPUs to spare, the monitor wakes thieves there. Where a lock holder knows how long the
+//!   items take, it calls a thief by itself. The monitor finds what lock holders cannot know: a
+//!   first burst, and an item that takes longer than those before it. So its first two ticks for a
+//!   pool follow each other at once.
 //!
-//! It also closes caller slots that are not used. After [`FORGET_AFTER`] ticks in a row at which nothing waited, the monitor drops a pool without
-//! caller slots. With no pool left the service thread sleeps: an idle process is not disturbed.
+//! It also closes caller slots that are not used. After [`FORGET_AFTER`] ticks in a row at which
+//! nothing waited, the monitor drops a pool without caller slots. With no pool left the service
+//! thread sleeps: an idle process is not disturbed.
 
 use super::sleepers::Sleepers;
 use crate::pool::attrs::kind::PoolFor;
@@ -225,7 +233,8 @@ impl Pool {
         true
     }
 
-    /// Calls thieves if `waiting` items are more than this pod will get to soon: `done` items have ended in `passed_ns`.
+    /// Calls thieves if `waiting` items are more than this pod will get to soon: `done` items have
+    /// ended in `passed_ns`.
     fn consider_stealing(self: &Arc<Self>, waiting: u64, done: u64, passed_ns: u64) {
         if self.attrs.strict {
             return;

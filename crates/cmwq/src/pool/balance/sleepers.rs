@@ -35,7 +35,8 @@ const NOTICED: u32 = WHOLE / 8;
 pub(in crate::pool) struct Sleepers {
     /// The smoothed share of the running workers that sleep.
     share: u32,
-    /// The smoothed number of workers that are known to be blocked and come back within a tick, in parts of [`WHOLE`].
+    /// The smoothed number of workers that are known to be blocked and come back within a tick, in
+    /// parts of [`WHOLE`].
     blocked: u32,
     /// Where the next sample begins.
     turn: usize,
@@ -49,8 +50,9 @@ impl Sleepers {
         self.share = smoothed.min(2 * self.share + NOTICED - 1);
     }
 
-    /// Learns that `blocked` workers are known to be blocked, and that `returned` have come back since the last tick. Returns the average of those that are
-    /// blocked and come back within a tick.
+    /// Learns that `blocked` workers are known to be blocked, and that `returned` have come back
+    /// since the last tick. Returns the average of those that are blocked and come back within a
+    /// tick.
     fn learn_blocked(&mut self, blocked: usize, returned: u32) -> u32 {
         let now = (blocked as u64).min(u64::from(returned)) * u64::from(WHOLE);
         let smoothed = (u64::from(self.blocked) * 7 + now) / 8;
@@ -132,7 +134,8 @@ mod tests {
 
     #[test]
     fn the_allowance_settles_where_as_many_are_awake_as_there_are_cpus() {
-        // Items sleep for eleven parts of twelve: on two CPUs eleven of twelve workers sleep, but at most 22 at a time, when the CPUs are busy.
+        // Items sleep for eleven parts of twelve: on two CPUs eleven of twelve workers sleep, but
+        // at most 22 at a time, when the CPUs are busy.
         let (cpus, mut running, mut sleepers) = (2_u32, 2_u32, Sleepers::default());
         for _ in 0..100 {
             match running {

@@ -1,4 +1,5 @@
-//! The monitor's samples of busy workers: which of them sleep without having declared it, have come back, or run a CPU hog.
+//! The monitor's samples of busy workers: which of them sleep without having declared it, have come
+//! back, or run a CPU hog.
 #![forbid(unsafe_code)]
 
 use super::monitor::PERIOD_NS;
@@ -56,8 +57,8 @@ impl Suspect {
 }
 
 impl Pool {
-    /// Samples every worker that runs an item, with the lock free. `next_suspect`: which of those that may sleep is asked first, and will be at the next
-    /// tick.
+    /// Samples every worker that runs an item, with the lock free. `next_suspect`: which of those
+    /// that may sleep is asked first, and will be at the next tick.
     pub(super) fn sample_busy(self: &Arc<Self>, guard: PoolGuard<'_>, next_suspect: &mut usize) {
         let suspects: Vec<Suspect> = guard
             .workers

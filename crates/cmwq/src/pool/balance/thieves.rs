@@ -1,8 +1,10 @@
-//! Work stealing between pods: idle workers run items of a pool that has more than its own CPUs will get to soon.
+//! Work stealing between pods: idle workers run items of a pool that has more than its own CPUs
+//! will get to soon.
 //!
-//! This moves the work, where the kernel moves the worker. The monitor picks victims and wakes thieves in neighbours, nearest first. A worker looks
-//! for victims only when its own pool has nothing; otherwise it reads one shared counter, which is zero while there is no victim. How a thief works:
-//! `run/steal.rs`.
+//! This moves the work, where the kernel moves the worker. The monitor picks victims and wakes
+//! thieves in neighbours, nearest first. A worker looks for victims only when its own pool has
+//! nothing; otherwise it reads one shared counter, which is zero while there is no victim. How a
+//! thief works: `run/steal.rs`.
 
 use crate::pool::state::group::Group;
 use crate::pool::state::pool::{Inner, Pool};
@@ -131,8 +133,10 @@ impl Pool {
 }
 
 impl Inner {
-    /// On how many of the pod's CPUs the pool has neither a running item nor a CPU hog, nor the place of a worker that steals elsewhere. Only
-    /// so many more workers may steal: a thief computes too, and thieves without a bound would sleep for their victim's lock, by the hundred.
+    /// On how many of the pod's CPUs the pool has neither a running item nor a CPU hog, nor the
+    /// place of a worker that steals elsewhere. Only so many more workers may steal: a thief
+    /// computes too, and thieves without a bound would sleep for their victim's lock, by the
+    /// hundred.
     pub(in crate::pool) fn spare_cpus(&self) -> u32 {
         let cpus = self.counts.target().saturating_sub(self.hogs.extra);
         cpus.saturating_sub(self.counts.running() + self.counts.away() + self.hogs.workers)
@@ -313,7 +317,8 @@ mod tests {
 
     #[test]
     fn a_worker_that_was_woken_and_waits_for_its_cpu_holds_up_no_steal() {
-        // Not all CPUs of the pod have a worker: issuers may use the others. What waits is worth a steal, or not.
+        // Not all CPUs of the pod have a worker: issuers may use the others. What waits is worth a
+        // steal, or not.
         let cases = [(2, 50, true), (1, 50, true), (0, 50, true), (0, 1, false)];
         for (running, waiting, called) in cases {
             // Without a worker that searches, a new one is on its way, unless all CPUs are taken.

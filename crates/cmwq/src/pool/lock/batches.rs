@@ -1,4 +1,5 @@
-//! Open batches under the pool's lock: closing one shows how many of its items have begun. See `run/batch.rs`.
+//! Open batches under the pool's lock: closing one shows how many of its items have begun. See
+//! `run/batch.rs`.
 #![forbid(unsafe_code)]
 
 use super::guard::PoolGuard;
@@ -16,7 +17,8 @@ pub(in crate::pool) const OVERDUE_NS: u64 = 16_000;
 pub(in crate::pool) const OVERDUE_FAR_NS: u64 = 64_000;
 
 impl PoolGuard<'_> {
-    /// Closes all open batches: the worklist, the busy table and all counts are exact until the lock is released.
+    /// Closes all open batches: the worklist, the busy table and all counts are exact until the
+    /// lock is released.
     #[inline]
     pub(in crate::pool) fn close_batches(&mut self) {
         while let Some(&(id, _)) = self.batches.last() {

@@ -39,14 +39,16 @@ impl PoolGuard<'_> {
         Err(description)
     }
 
-    /// Closes the caller slot of pool workqueue `index` that holds `item`, if there is one: the item is on the worklist then.
+    /// Closes the caller slot of pool workqueue `index` that holds `item`, if there is one: the
+    /// item is on the worklist then.
     pub(in crate::pool) fn fetch_from_caller_slot(&mut self, index: u32, item: &RawWork) {
         if self.pwqs.get_mut(index).is_some() {
             self.close_caller_slots(index, |caller_slot| caller_slot.item_slot.holds(item));
         }
     }
 
-    /// At every tick of the monitor: closes the caller slots that hold an item, or where nothing has moved. Tells whether some are left.
+    /// At every tick of the monitor: closes the caller slots that hold an item, or where nothing
+    /// has moved. Tells whether some are left.
     pub(in crate::pool) fn tend_caller_slots(&mut self) -> bool {
         let with_caller_slots =
             |(index, pwq): (u32, &PwqState)| (!pwq.caller_slots.is_empty()).then_some(index);

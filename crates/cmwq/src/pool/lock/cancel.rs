@@ -115,14 +115,16 @@ impl PoolGuard<'_> {
                 &mut self.busy.get_mut(run).scheduled
             }
         };
-        // SAFETY: this pool's lock is held; the item says that it is on this pool's list of this kind, and there is one worklist, one
-        // inactive list for its pool workqueue, and one private list for its run.
+        // SAFETY: this pool's lock is held; the item says that it is on this pool's list of this
+        // kind, and there is one worklist, one inactive list for its pool workqueue, and one
+        // private list for its run.
         #[allow(unsafe_code)]
         let pending = unsafe { list.remove(item) };
         Some(pending)
     }
 
-    /// A completion for the pending instance of `item`: it has run or was cancelled. `None`: no instance is on a list.
+    /// A completion for the pending instance of `item`: it has run or was cancelled. `None`: no
+    /// instance is on a list.
     pub(crate) fn await_pending(&mut self, pool: u32, item: &RawWork) -> Option<Arc<Completion>> {
         let location = item.location();
         if location.pool() != pool || !location.is_on_list() {

@@ -1,7 +1,7 @@
 //! Holding the pool's lock, and releasing it: settle, unlock, wake.
 //!
-//! Everything that a lock holder sets in motion for other threads (wake-ups, calls to front ends, requests to the service thread) is noted
-//! here and done after the unlock, on every way out.
+//! Everything that a lock holder sets in motion for other threads (wake-ups, calls to front ends,
+//! requests to the service thread) is noted here and done after the unlock, on every way out.
 
 use super::holds::most_in_a_hold;
 use crate::item::{Completion, Inbox};
@@ -185,7 +185,8 @@ impl<'p> PoolGuard<'p> {
         }
     }
 
-    /// Picks the worker at this index of the idle list and counts it as searching. That claims it: no other thread will pick or cull it.
+    /// Picks the worker at this index of the idle list and counts it as searching. That claims it:
+    /// no other thread will pick or cull it.
     pub(in crate::pool) fn wake_at(&mut self, chosen: usize) {
         let pool = self.pool;
         let inner: &mut Inner = self;

@@ -44,19 +44,22 @@ impl Pool {
     }
 }
 
-/// Whether [`wake_deferred`] would defer a waker: the calling thread is a worker inside an item, and the worker's pool has a backlog. A hint: it may change at any time.
+/// Whether [`wake_deferred`] would defer a waker: the calling thread is a worker inside an item,
+/// and the worker's pool has a backlog. A hint: it may change at any time.
 pub fn defers_wakes() -> bool {
     member::in_item_of(|pool| pool.pending_wakeups.may_defer()).unwrap_or(false)
 }
 
-/// Wakes a task that waits for something that the calling item has done, for code that has its own handles. If the item's pool has a backlog,
-/// the wake-up is deferred, as those of tasks that await a [`JoinHandle`](crate::JoinHandle) are: a worker or the pool's monitor calls the waker a
-/// little later, together with others, with no lock held and inside no item. A thread that several of these wakers unpark finds
-/// several of its tasks ready.
+/// Wakes a task that waits for something that the calling item has done, for code that has its own
+/// handles. If the item's pool has a backlog, the wake-up is deferred, as those of tasks that await
+/// a [`JoinHandle`](crate::JoinHandle) are: a worker or the pool's monitor calls the waker a little
+/// later, together with others, with no lock held and inside no item. A thread that several of
+/// these wakers unpark finds several of its tasks ready.
 ///
-/// Otherwise the waker is called at once: outside of items, where items wait for no CPU, and in items of BH queues. An item that goes
-/// on after this call must not wait for the task: a deferred wake-up takes up to some milliseconds if the worker does not come to another item.
-/// A panic of the waker is caught, and warned of once.
+/// Otherwise the waker is called at once: outside of items, where items wait for no CPU, and in
+/// items of BH queues. An item that goes on after this call must not wait for the task: a deferred
+/// wake-up takes up to some milliseconds if the worker does not come to another item. A panic of
+/// the waker is caught, and warned of once.
 ///
 /// ```
 /// use cmwq::Workqueue;
@@ -87,7 +90,8 @@ impl Completion {
         self.complete_polled();
     }
 
-    /// As [`complete`](Self::complete); `true`: a waker [is registered](Self::mark_polled), which the caller has to wake.
+    /// As [`complete`](Self::complete); `true`: a waker [is registered](Self::mark_polled), which
+    /// the caller has to wake.
     ///
     /// A caller that uses the result must make sure that the completion still exists then.
     #[inline]

@@ -104,8 +104,8 @@ impl Pool {
         pool
     }
 
-    /// Takes the lock, and closes all open batches (`run/batch.rs`): what it guards is exact. Dropping the guard settles the pool, unlocks,
-    /// and only then wakes.
+    /// Takes the lock, and closes all open batches (`run/batch.rs`): what it guards is exact.
+    /// Dropping the guard settles the pool, unlocks, and only then wakes.
     #[inline]
     pub(crate) fn lock(self: &Arc<Self>) -> PoolGuard<'_> {
         let mut guard = self.lock_beside_batches();

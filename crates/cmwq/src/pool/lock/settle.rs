@@ -1,4 +1,5 @@
-//! Settling: what the holder of a pool's lock does before it unlocks, and what it follows up afterwards. See `PROTOCOL.md`.
+//! Settling: what the holder of a pool's lock does before it unlocks, and what it follows up
+//! afterwards. See `PROTOCOL.md`.
 
 use super::guard::{Asks, Event, PoolGuard, Rest};
 use crate::pool::attrs::kind::PoolFor;

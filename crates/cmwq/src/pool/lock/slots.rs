@@ -65,8 +65,8 @@ impl Pool {
         guard.retarget();
     }
 
-    /// The service thread's work on the line: holders of slots among `pools` are watched, and pools that have waited for long get a slot.
-    /// Returns when to check again, if there is a line.
+    /// The service thread's work on the line: holders of slots among `pools` are watched, and pools
+    /// that have waited for long get a slot. Returns when to check again, if there is a line.
     pub(crate) fn tend_slots(params: &Params, pools: &[Arc<Pool>], now_ns: u64) -> Option<u64> {
         if !params.slots.must_be_tended() {
             return None;
@@ -151,8 +151,9 @@ impl PoolGuard<'_> {
         if wanted == 0 || self.holding.owed > 0 || self.slots == 0 {
             return;
         }
-        // The turn of a pool begins with its first item. If it began with the slot, pools whose workers take long to arrive (their
-        // CPUs are busy, or the control group is throttled) would only pass slots to each other.
+        // The turn of a pool begins with its first item. If it began with the slot, pools whose
+        // workers take long to arrive (their CPUs are busy, or the control group is throttled)
+        // would only pass slots to each other.
         if self.running() == 0 && self.searching() > 0 && self.something_waits() {
             self.holding.since_ns = self.turn_clock_ns();
             return;

@@ -231,8 +231,8 @@ impl PoolGuard<'_> {
         Some(task)
     }
 
-    /// Accounts for the end of an item, then starts the next of its private list, if there is one. If the item has ended its thread, that goes
-    /// back to the worklist: another thread runs it.
+    /// Accounts for the end of an item, then starts the next of its private list, if there is one.
+    /// If the item has ended its thread, that goes back to the worklist: another thread runs it.
     #[inline]
     pub(in crate::pool) fn end_task(&mut self, run: Run, panicked: bool) -> Option<Task> {
         if panicked && thread_ends() {

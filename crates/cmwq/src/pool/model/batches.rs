@@ -1,5 +1,5 @@
-//! Batches: the items that a worker has taken together run once each, never two instances of one at a time, and a thread that takes the ordinary lock
-//! sees what is true.
+//! Batches: the items that a worker has taken together run once each, never two instances of one at
+//! a time, and a thread that takes the ordinary lock sees what is true.
 
 use super::*;
 

@@ -1,12 +1,14 @@
-//! Batch submission: what an issuer publishes with one exchange runs once, wakes a parked worker, and is seen by all threads that must see what was
-//! published before. Under the model checker two items of one function make a chunk, which has four entries.
+//! Batch submission: what an issuer publishes with one exchange runs once, wakes a parked worker,
+//! and is seen by all threads that must see what was published before. Under the model checker two
+//! items of one function make a chunk, which has four entries.
 
 use super::chunks::{assert_accepted_in_order, pool_with_chunks, publish_all};
 use super::*;
 use crate::pool::queue::pwq_chunks::PwqChunks;
 use std::sync::atomic::AtomicUsize;
 
-/// As a queue does it; epoch pins and pool workqueues have models of their own. Returns how many were accepted.
+/// As a queue does it; epoch pins and pool workqueues have models of their own. Returns how many
+/// were accepted.
 fn publish_batch(
     pool: &Arc<Pool>,
     pwq: PwqKey,
@@ -44,7 +46,8 @@ fn a_batch_wakes_a_worker_that_sleeps_and_runs_once() {
     }
 }
 
-/// Two items more fit into the chunk of the batch before, unless the worker has taken it; the last one does not.
+/// Two items more fit into the chunk of the batch before, unless the worker has taken it; the last
+/// one does not.
 #[test]
 fn a_batch_goes_on_with_the_chunk_of_the_one_before_and_runs_once() {
     explore(3, || {
@@ -86,7 +89,8 @@ fn a_batch_comes_after_what_its_issuer_has_published_before() {
     explore(2, || {
         let (pool, pwq, chunks) = pool_with_chunks(1);
         let items = items::<8>(&Arc::new(Parker::new()));
-        // Alone, and in a chunk with free entries; then a batch with a chunk of its own, and one item behind that.
+        // Alone, and in a chunk with free entries; then a batch with a chunk of its own, and one
+        // item behind that.
         publish_all(&pool, pwq, &chunks, &items[..3]);
         assert_eq!(publish_batch(&pool, pwq, Some(&chunks), &items[3..7]), 4);
         publish_all(&pool, pwq, &chunks, &items[7..]);

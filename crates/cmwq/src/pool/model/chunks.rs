@@ -1,5 +1,6 @@
-//! Chunks: what is published together runs once, is seen by each thread that must see all that was published, and is never lost between the uses of a
-//! chunk. Under the model checker a chunk has four entries, and a thread's second item in a row begins one.
+//! Chunks: what is published together runs once, is seen by each thread that must see all that was
+//! published, and is never lost between the uses of a chunk. Under the model checker a chunk has
+//! four entries, and a thread's second item in a row begins one.
 
 use super::*;
 use crate::item::Callable;

@@ -1,5 +1,5 @@
-//! Portions: what is staged under several holdings of the lock is seen, run and cancelled as under one. Under the model checker a holding touches four
-//! nodes.
+//! Portions: what is staged under several holdings of the lock is seen, run and cancelled as under
+//! one. Under the model checker a holding touches four nodes.
 
 use super::chunks::{pool_with_chunks, publish_all};
 use super::*;

@@ -1,10 +1,12 @@
-//! The pool's protocol under the model checker: the real inbox, lock, workers and settling, on loom's threads.
+//! The pool's protocol under the model checker: the real inbox, lock, workers and settling, on
+//! loom's threads.
 //!
-//! A lost wake-up shows as a deadlock; a double claim as a failed assertion (a picked worker must be idle); a use of an item by two threads at once,
-//! or after it was freed, as a causality error of its guarded fields.
+//! A lost wake-up shows as a deadlock; a double claim as a failed assertion (a picked worker must
+//! be idle); a use of an item by two threads at once, or after it was freed, as a causality error
+//! of its guarded fields.
 //!
-//! This module has the common parts of all models, those of `workqueue` included. `SABOTAGES.md` lists the sabotages that were tried, and which model
-//! caught each.
+//! This module has the common parts of all models, those of `workqueue` included. `SABOTAGES.md`
+//! lists the sabotages that were tried, and which model caught each.
 
 mod batches;
 mod chains;
@@ -90,7 +92,8 @@ pub(crate) fn start(pool: &Arc<Pool>) -> thread::JoinHandle<()> {
     thread::spawn(move || pool.work(id, &handle))
 }
 
-/// Ends the workers. An error that loom found inside a work function was caught like any panic: it shows here.
+/// Ends the workers. An error that loom found inside a work function was caught like any panic: it
+/// shows here.
 pub(crate) fn finish(pool: &Arc<Pool>, workers: impl IntoIterator<Item = thread::JoinHandle<()>>) {
     pool.shut_down();
     for worker in workers {
@@ -110,8 +113,9 @@ fn queue(pool: &Arc<Pool>, pwq: PwqKey, item: &Arc<Item>) -> bool {
 }
 
 mod item {
-    //! Items whose runs touch memory that only one thread at a time may touch, and count themselves. The only unsafe code of the models: claiming an
-    //! item, touching, and going from a raw item back to the whole.
+    //! Items whose runs touch memory that only one thread at a time may touch, and count
+    //! themselves. The only unsafe code of the models: claiming an item, touching, and going from a
+    //! raw item back to the whole.
     #![allow(unsafe_code)]
     use super::*;
     use crate::item::Unclaimed;
@@ -212,8 +216,8 @@ mod item {
     }
 }
 
-/// Explores all interleavings with up to `preemptions` forced switches of threads (loom finds nearly everything with two
-/// or three); `LOOM_MAX_PREEMPTIONS` overrides it.
+/// Explores all interleavings with up to `preemptions` forced switches of threads (loom finds
+/// nearly everything with two or three); `LOOM_MAX_PREEMPTIONS` overrides it.
 pub(crate) fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(

@@ -1,4 +1,5 @@
-//! Running slots that pools hand each other: an item queued on a pool without a slot is run all the same, whatever the holder does meanwhile.
+//! Running slots that pools hand each other: an item queued on a pool without a slot is run all the
+//! same, whatever the holder does meanwhile.
 
 use super::*;
 

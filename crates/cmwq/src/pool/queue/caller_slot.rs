@@ -1,8 +1,10 @@
 //! Caller slots: a shortcut for a thread that spawns an item and joins it at once, again and again.
 //!
-//! Such an item needs no worker: the thread that waits for it runs it. Even so it would be published, taken off the worklist and accounted
-//! for under the pool's lock, on lines that all issuers of the pod share. A caller slot is an [`ItemSlot`] for one item, *biased* towards
-//! one thread: putting an item there, taking it back and ending its run are each one exchange on a line that no other thread touches.
+//! Such an item needs no worker: the thread that waits for it runs it. Even so it would be
+//! published, taken off the worklist and accounted for under the pool's lock, on lines that all
+//! issuers of the pod share. A caller slot is an [`ItemSlot`] for one item, *biased* towards one
+//! thread: putting an item there, taking it back and ending its run are each one exchange on a line
+//! that no other thread touches.
 //!
 //! A caller slot holds one credit of its queue all the time. A thread that has to know exactly what
 //! is in flight (for a flush, a drain, a change of the limit or of the attributes, or because it
@@ -48,7 +50,8 @@ pub(crate) struct CallerSlot {
     pub(in crate::pool) since_ns: AtomicU64,
     /// How many runs the pool workqueue has counted already: those before the closing.
     pub(in crate::pool) counted: AtomicU64,
-    /// The colour that a run was counted under when the caller slot was closed. Read under the pool's lock too.
+    /// The colour that a run was counted under when the caller slot was closed. Read under the
+    /// pool's lock too.
     pub(in crate::pool) colour: AtomicU32,
     /// The description of the run of this number, which is the count of those before it.
     pub(in crate::pool) description: Mutex<Option<(u64, String)>>,
@@ -88,7 +91,8 @@ impl CallerSlot {
         self.runs.load(Ordering::Relaxed)
     }
 
-    /// With the pool's lock: the function that runs here, the thread, and since when at least; `None`: nothing runs.
+    /// With the pool's lock: the function that runs here, the thread, and since when at least;
+    /// `None`: nothing runs.
     pub(in crate::pool) fn running(&self) -> Option<(usize, i32, u64)> {
         let seen = self.seen_runs.load(Ordering::Relaxed) == self.runs();
         let since_ns = match seen {
@@ -99,8 +103,8 @@ impl CallerSlot {
         self.item_slot.runs().then_some((func, self.tid, since_ns))
     }
 
-    /// With the pool's lock: describes the item of function `func` that the thread `tid` runs here. Returns the description if it runs
-    /// none.
+    /// With the pool's lock: describes the item of function `func` that the thread `tid` runs here.
+    /// Returns the description if it runs none.
     pub(in crate::pool) fn describe(
         &self,
         func: usize,
@@ -123,7 +127,8 @@ impl CallerSlot {
         (*run == self.runs()).then(|| text.clone())
     }
 
-    /// With the pool's lock, at each tick: whether it is to be closed, since an item waits there or nothing has moved since the last call.
+    /// With the pool's lock, at each tick: whether it is to be closed, since an item waits there or
+    /// nothing has moved since the last call.
     pub(in crate::pool) fn rests(&self) -> bool {
         let runs = self.runs();
         let rests = self.seen_runs.swap(runs, Ordering::Relaxed) == runs;

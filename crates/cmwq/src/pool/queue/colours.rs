@@ -1,7 +1,8 @@
-//! Flush colours of one pool workqueue: how many of its items are in flight under each, and which ends a flush waits for.
+//! Flush colours of one pool workqueue: how many of its items are in flight under each, and which
+//! ends a flush waits for.
 //!
-//! Only [`Colours`] changes these numbers. Each change is a transition, named by both of its ends, and asserts the state that it comes
-//! from. The pool's lock is held.
+//! Only [`Colours`] changes these numbers. Each change is a transition, named by both of its ends,
+//! and asserts the state that it comes from. The pool's lock is held.
 #![forbid(unsafe_code)]
 
 /// Flush colours, as in the kernel.
@@ -73,8 +74,8 @@ impl Colours {
         done
     }
 
-    /// From now on items are accepted under `next` instead of `old`. `true`: some of `old` are in flight, and the front end waits for their
-    /// end.
+    /// From now on items are accepted under `next` instead of `old`. `true`: some of `old` are in
+    /// flight, and the front end waits for their end.
     pub(in crate::pool) fn transition_current_to_flushing(&mut self, old: u32, next: u32) -> bool {
         debug_assert_eq!(
             self.current, old,
@@ -97,7 +98,8 @@ impl Colours {
 mod tests {
     use super::Colours;
 
-    /// A closure that waits takes 24 bytes: a machine with 128 GiB of memory holds more of them than 32 bits count.
+    /// A closure that waits takes 24 bytes: a machine with 128 GiB of memory holds more of them
+    /// than 32 bits count.
     #[test]
     fn more_items_are_in_flight_than_32_bits_count() {
         let mut colours = Colours::new(0);

@@ -1,13 +1,15 @@
 //! How many items of one workqueue may be active on one NUMA node, without a shared write per item.
 //!
-//! The node's limit is a store of credits. A pool workqueue takes some at a time and keeps them; an item that becomes active uses one of
-//! them, an item that ends leaves it for the next. A pool workqueue goes to the store only when it has none left. Only when the store is
-//! empty too does an item wait, and then pool workqueues with unused credits give them back. So a queue below its limit writes no line per
-//! item that pods share.
+//! The node's limit is a store of credits. A pool workqueue takes some at a time and keeps them; an
+//! item that becomes active uses one of them, an item that ends leaves it for the next. A pool
+//! workqueue goes to the store only when it has none left. Only when the store is empty too does an
+//! item wait, and then pool workqueues with unused credits give them back. So a queue below its
+//! limit writes no line per item that pods share.
 //!
-//! No credit is missed: a pool workqueue that has to wait is counted in `waiting` *before* the unused credits of all others are collected,
-//! each under its pool's lock. An item's end elsewhere either comes before that collection (which finds its unused credit) or takes the
-//! lock after it, and then sees the count and gives back itself.
+//! No credit is missed: a pool workqueue that has to wait is counted in `waiting` *before* the
+//! unused credits of all others are collected, each under its pool's lock. An item's end elsewhere
+//! either comes before that collection (which finds its unused credit) or takes the lock after it,
+//! and then sees the count and gives back itself.
 #![forbid(unsafe_code)]
 
 use crate::sys::atomic::{AtomicI32, AtomicUsize, Ordering};
@@ -19,7 +21,8 @@ use std::sync::{Arc, Weak};
 pub(crate) struct NodeLimit {
     /// Credits that no pool workqueue holds; negative while a lowered limit is overdrawn.
     free: CachePadded<AtomicI32>,
-    /// Pool workqueues of this node with items that wait for a credit; one more while a shared limit behind it is tight.
+    /// Pool workqueues of this node with items that wait for a credit; one more while a shared
+    /// limit behind it is tight.
     waiting: CachePadded<AtomicUsize>,
     /// How many credits one visit may take.
     portion: AtomicI32,
@@ -74,14 +77,16 @@ impl NodeLimit {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// `holders`: how many pool workqueues share the limit, so that they cannot hoard more than a quarter of it.
+    /// `holders`: how many pool workqueues share the limit, so that they cannot hoard more than a
+    /// quarter of it.
     pub(crate) fn set_portion(&self, limit: i32, holders: usize) {
         let share = limit / (4 * holders.max(1) as i32);
         self.portion
             .store(share.clamp(1, MAX_PORTION), Ordering::Relaxed);
     }
 
-    /// Takes up to a portion of credits, at least one; 0 when there is none. While a pool workqueue waits, only one.
+    /// Takes up to a portion of credits, at least one; 0 when there is none. While a pool workqueue
+    /// waits, only one.
     pub(crate) fn take_portion(&self) -> i32 {
         let portion = if self.someone_waits() {
             1
@@ -250,7 +255,8 @@ impl SharedLimit {
     /// Takes up to `most` credits, of this limit and of the store whose unused ones are `own`.
     pub(in crate::pool) fn take(&self, most: i32, own: &AtomicI32) -> Result<i32, Short> {
         let mut state = self.state.lock();
-        // Relaxed: written under the lock only, but for changes of the store's limit, for which any order will do.
+        // Relaxed: written under the lock only, but for changes of the store's limit, for which any
+        // order will do.
         let taken = most.min(own.load(Ordering::Relaxed));
         if taken <= 0 {
             return Err(Short::Own);
@@ -264,7 +270,8 @@ impl SharedLimit {
         Ok(taken)
     }
 
-    /// As [`take`](Self::take), a portion: small enough that other stores get some too. 0 while the limit is tight.
+    /// As [`take`](Self::take), a portion: small enough that other stores get some too. 0 while the
+    /// limit is tight.
     pub(in crate::pool) fn take_portion(&self, most: i32, own: &AtomicI32) -> i32 {
         let most = {
             let state = self.state.lock();

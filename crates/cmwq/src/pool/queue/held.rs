@@ -1,7 +1,8 @@
 //! The credits that one pool workqueue holds, and how many of them its active items use.
 //!
-//! Only [`HeldCredits`] changes these numbers. Each change is a transition, named by both of its ends, and asserts the state that it comes
-//! from. The pool's lock is held. Credits come from and go to the store, [`NodeLimit`](super::credits::NodeLimit).
+//! Only [`HeldCredits`] changes these numbers. Each change is a transition, named by both of its
+//! ends, and asserts the state that it comes from. The pool's lock is held. Credits come from and
+//! go to the store, [`NodeLimit`](super::credits::NodeLimit).
 #![forbid(unsafe_code)]
 
 /// The credits of one pool workqueue.

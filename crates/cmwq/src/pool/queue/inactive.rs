@@ -1,7 +1,8 @@
 //! The items of a pool workqueue that wait for a credit, oldest first.
 //!
-//! Closures of a chunk stay in it until they become active: moving each to memory of its own would cost more than its turn. The chunk's node stands
-//! for them on the list, so that single items may come before and after.
+//! Closures of a chunk stay in it until they become active: moving each to memory of its own would
+//! cost more than its turn. The chunk's node stands for them on the list, so that single items may
+//! come before and after.
 #![forbid(unsafe_code)]
 
 use crate::item::{List, ListKind, Part, Pending, WorkFn};

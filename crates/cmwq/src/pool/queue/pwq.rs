@@ -264,14 +264,16 @@ impl<O> PoolWorkqueue<O> {
         self.may_batch() && self.may_pass()
     }
 
-    /// Accepts closures of a chunk, which have to wait. `true`: the pool workqueue begins to wait for a credit.
+    /// Accepts closures of a chunk, which have to wait. `true`: the pool workqueue begins to wait
+    /// for a credit.
     pub(in crate::pool) fn accept_part(&mut self, part: Part) -> bool {
         self.colours.transition_none_to_in_flight(part.len() as u32);
         self.inactive.push_part(part, self.colours.current());
         self.begin_waiting()
     }
 
-    /// How many credits are unused, up to `most`; takes portions from the store until there are so many, or no more.
+    /// How many credits are unused, up to `most`; takes portions from the store until there are so
+    /// many, or no more.
     #[inline]
     pub(in crate::pool) fn credits_at_hand(&mut self, most: usize) -> usize {
         while self.credits.unused() < most as i32 {

@@ -1,23 +1,27 @@
 //! The bound on how many items of one workqueue wait: queued and not started.
 //!
-//! Every item that waits holds one *unit of room*. Its issuer takes the unit before it publishes the item. Under the lock of the item's pool
-//! the unit goes back when the item is started or cancelled. A queue without a bound has no [`WaitingBound`].
+//! Every item that waits holds one *unit of room*. Its issuer takes the unit before it publishes
+//! the item. Under the lock of the item's pool the unit goes back when the item is started or
+//! cancelled. A queue without a bound has no [`WaitingBound`].
 //!
 //! A thread or task that needs room enters the line. The thread that gives a unit back hands it to
 //! the first waiter in the line. So a waiter has its unit when it is woken, and no later issuer
 //! overtakes the line.
 //!
-//! **No waiter is forgotten.** The count and the mark that says "there is a line" are one word. A waiter sets the mark, under the line's lock,
-//! with a compare-exchange that finds the room used up. So a unit that is given back either comes before that exchange, which fails then, or
-//! finds the mark, and [serves](WaitingBound::serve) the line. The mark is cleared under the line's lock, when the line is empty.
+//! **No waiter is forgotten.** The count and the mark that says "there is a line" are one word. A
+//! waiter sets the mark, under the line's lock, with a compare-exchange that finds the room used
+//! up. So a unit that is given back either comes before that exchange, which fails then, or finds
+//! the mark, and [serves](WaitingBound::serve) the line. The mark is cleared under the line's lock,
+//! when the line is empty.
 //!
 //! | giving back | the waiter's mark | outcome |
 //! |---|---|---|
 //! | before it | the exchange finds room | the waiter takes it |
 //! | after it | seen | the line is served, after the unlock of the pool |
 //!
-//! Closing: the queue is closed first, then [the line is refused](WaitingBound::refuse_all). A waiter that comes to the line's lock after that asks
-//! whether the queue is closed, and finds that it is.
+//! Closing: the queue is closed first, then [the line is refused](WaitingBound::refuse_all). A
+//! waiter that comes to the line's lock after that asks whether the queue is closed, and finds that
+//! it is.
 #![forbid(unsafe_code)]
 
 use crate::sys::atomic::plain;
@@ -119,7 +123,8 @@ impl WaitingBound {
         self.taken.fetch_add(UNIT, Ordering::Relaxed);
     }
 
-    /// Gives a unit back. `true`: there is a line, which the caller has to [serve](Self::serve) when it holds no lock.
+    /// Gives a unit back. `true`: there is a line, which the caller has to [serve](Self::serve)
+    /// when it holds no lock.
     #[must_use]
     pub(crate) fn give_back(&self) -> bool {
         let before = self.taken.fetch_sub(UNIT, Ordering::Relaxed);
@@ -207,7 +212,8 @@ impl WaitingBound {
         asked
     }
 
-    /// A waiter gives up. `true`: it had been handed a unit, which the caller has to [give back](Self::give_back).
+    /// A waiter gives up. `true`: it had been handed a unit, which the caller has to [give
+    /// back](Self::give_back).
     #[must_use]
     pub(crate) fn leave(&self, place: &mut Place) -> bool {
         let Some(own) = place.take() else {

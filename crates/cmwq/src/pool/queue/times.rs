@@ -7,10 +7,10 @@
 //! Which items are samples must not depend on how long they wait. Items often come in bursts, and
 //! the first of a burst waits for the shortest time. So each issuer takes samples of a burst ever
 //! more rarely: of the first items each one, then every second, every fourth and so on
-//! ([`Recent::count_sample`]). A wait counts for all items of the burst that have started since the sample
-//! before, so the histogram is that of all items. A new burst begins after some [ticks](TICK_SHIFT) of the clock that
-//! each start reads anyway. So a queue of up to some thousand items a second has a large part of
-//! them sampled, and a faster one about six in each tick.
+//! ([`Recent::count_sample`]). A wait counts for all items of the burst that have started since the
+//! sample before, so the histogram is that of all items. A new burst begins after some
+//! [ticks](TICK_SHIFT) of the clock that each start reads anyway. So a queue of up to some thousand
+//! items a second has a large part of them sampled, and a faster one about six in each tick.
 //!
 //! No item of a chunk is a sample, so a chunk ends where the next sample [is due](until_sample).
 //!

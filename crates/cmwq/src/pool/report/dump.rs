@@ -106,8 +106,9 @@ impl Dump {
         text
     }
 
-    /// What the threads do now that run the items of this dump. A line for each, and where it is in the kernel: its stack if that may be read,
-    /// otherwise the function and the system call in which it sleeps. The threads are not disturbed.
+    /// What the threads do now that run the items of this dump. A line for each, and where it is in
+    /// the kernel: its stack if that may be read, otherwise the function and the system call in
+    /// which it sleeps. The threads are not disturbed.
     pub fn threads(&self) -> String {
         let mut text = String::new();
         for pool in self.pools.iter().filter(|pool| !pool.runs.is_empty()) {
@@ -161,7 +162,8 @@ impl fmt::Display for Described<'_> {
     }
 }
 
-/// Functions; equal neighbours become one with a count. A list longer than [`MOST_LISTED`] ends with its length, `all`.
+/// Functions; equal neighbours become one with a count. A list longer than [`MOST_LISTED`] ends
+/// with its length, `all`.
 fn write_funcs(f: &mut fmt::Formatter<'_>, funcs: &[usize], all: usize) -> fmt::Result {
     for (index, same) in funcs.chunk_by(|a, b| a == b).enumerate() {
         let comma = if index == 0 { " " } else { ", " };

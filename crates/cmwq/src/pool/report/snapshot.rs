@@ -52,7 +52,8 @@ pub(crate) struct PwqSnapshot {
     pub(crate) nr_inactive: usize,
     /// How many of the queue's items may be active on this node (per-CPU queues: on this CPU).
     pub(crate) admits: i32,
-    /// The limit that the queue shares with others: its name, how much it admits, and how many credits are taken.
+    /// The limit that the queue shares with others: its name, how much it admits, and how many
+    /// credits are taken.
     pub(crate) group: Option<(String, i32, i32)>,
     /// Whether its items wait for those that were accepted before a change of the queue's
     /// attributes.
@@ -277,7 +278,8 @@ impl Pool {
 }
 
 impl PoolGuard<'_> {
-    /// Adds the measured waits and runs of one pool workqueue to these. Returns for how long its oldest run lasts.
+    /// Adds the measured waits and runs of one pool workqueue to these. Returns for how long its
+    /// oldest run lasts.
     pub(crate) fn add_times(
         &mut self,
         key: PwqKey,

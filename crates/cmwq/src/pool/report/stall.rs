@@ -48,8 +48,8 @@ impl Progress {
 pub(crate) struct Waits {
     pub(crate) list: WaitList,
     pub(crate) progress: Progress,
-    /// An ordered queue's items that wait for those accepted before a change of its attributes, in another pool. This queue identity tells their
-    /// progress: any item of the queue counts.
+    /// An ordered queue's items that wait for those accepted before a change of its attributes, in
+    /// another pool. This queue identity tells their progress: any item of the queue counts.
     pub(crate) behind_front: Option<usize>,
 }
 

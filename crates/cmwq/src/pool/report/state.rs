@@ -23,7 +23,8 @@ pub struct PoolState {
     pub id: u32,
     /// What it is for.
     pub kind: PoolFor,
-    /// As the kernel's: 1 BH, 2 a worker is being created, 4 not bound to one CPU (unbound, or its CPU may not be used now).
+    /// As the kernel's: 1 BH, 2 a worker is being created, 4 not bound to one CPU (unbound, or its
+    /// CPU may not be used now).
     pub flags: u32,
     /// The thread that creates a worker, while one is being created; 0: that thread has not begun.
     pub manager: Option<i32>,
@@ -37,7 +38,8 @@ pub struct PoolState {
     pub effective_nice: Option<i32>,
     /// The pod, in the topology's CPU numbers.
     pub pod: CpuSet,
-    /// Where its items may run: the pod of a strict pool; otherwise the queues' whole mask, because of work stealing.
+    /// Where its items may run: the pod of a strict pool; otherwise the queues' whole mask, because
+    /// of work stealing.
     pub cpus: CpuSet,
     /// Whether items stay in the pod.
     pub strict: bool,

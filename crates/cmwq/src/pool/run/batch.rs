@@ -5,12 +5,14 @@
 //! share of what waits, as far as that is expected to be over in a few microseconds: the first items
 //! of the worklist, as long as they are of one pool workqueue, and of one that no thread waits for.
 //!
-//! Other threads need not know. [`Pool::lock`] closes all open batches first: the items that were not begun are back on the worklist, in their order;
-//! those that have ended are accounted for; the one that runs is in the busy table. Only the worker's own loop, and the issuer that calls a worker,
-//! take the lock beside open batches ([`Pool::lock_beside_batches`]), and they read nothing that a batch could hide.
+//! Other threads need not know. [`Pool::lock`] closes all open batches first: the items that were
+//! not begun are back on the worklist, in their order; those that have ended are accounted for; the
+//! one that runs is in the busy table. Only the worker's own loop, and the issuer that calls a
+//! worker, take the lock beside open batches ([`Pool::lock_beside_batches`]), and they read nothing
+//! that a batch could hide.
 //!
-//! An open batch may delay the items behind one that turns out to be long. A worker that searches closes overdue batches, the monitor closes all at
-//! each tick.
+//! An open batch may delay the items behind one that turns out to be long. A worker that searches
+//! closes overdue batches, the monitor closes all at each tick.
 #![forbid(unsafe_code)]
 
 use crate::item::{FoundInChunk, Part, Pending, ticket};
@@ -250,8 +252,8 @@ impl PoolGuard<'_> {
         Some(inner.open_batch(id, &handle, (index, colour), len, None, claims))
     }
 
-    /// Opens a batch of the worker `id` with the first staged items, if those are in a chunk and may be in a batch. They are now accepted and active,
-    /// and no other thread touches them.
+    /// Opens a batch of the worker `id` with the first staged items, if those are in a chunk and
+    /// may be in a batch. They are now accepted and active, and no other thread touches them.
     fn open_chunk(&mut self, id: u32, size: usize, claims: &mut Claims) -> Option<Begun> {
         let inner: &mut Inner = self;
         let index = inner.staged.pwq_of_chunk()?;
@@ -322,7 +324,8 @@ impl PoolGuard<'_> {
 }
 
 impl Inner {
-    /// Opens the batch of worker `id`: `len` items of this pool workqueue and this colour, in `part`, or already in `handle`'s.
+    /// Opens the batch of worker `id`: `len` items of this pool workqueue and this colour, in
+    /// `part`, or already in `handle`'s.
     #[inline]
     fn open_batch(
         &mut self,

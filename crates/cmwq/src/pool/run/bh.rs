@@ -1,5 +1,6 @@
-//! BH pools: one worker per CPU that runs items one at a time, in the order of queueing. An item must not sleep: all others of its CPU would wait.
-//! The kernel runs them in softirq context. A thread of its own, bound and if permitted raised in priority, comes as close as a process can.
+//! BH pools: one worker per CPU that runs items one at a time, in the order of queueing. An item
+//! must not sleep: all others of its CPU would wait. The kernel runs them in softirq context. A
+//! thread of its own, bound and if permitted raised in priority, comes as close as a process can.
 #![forbid(unsafe_code)]
 
 #[cfg(all(debug_assertions, not(cmwq_loom)))]

@@ -12,7 +12,8 @@ impl Pool {
     pub(in crate::pool) fn bind_to_pod(self: &Arc<Self>) {
         let mut binding = self.lock_beside_batches().binding.clone();
         loop {
-            // Refused if none of the CPUs is allowed any more (a cpuset has shrunk): better to run elsewhere than not at all.
+            // Refused if none of the CPUs is allowed any more (a cpuset has shrunk): better to run
+            // elsewhere than not at all.
             if let Err(error) = thread::bind_current(&binding) {
                 warn_once_if_forbidden(&error);
             }

@@ -42,7 +42,8 @@ impl BlockGuard {
         // A thief has no running slot to come back to, so it does not count from here on, not even
         // after the block.
         guard.stop_counting_thief(id);
-        // A thief, a worker that the monitor has found asleep, and a CPU-intensive one do not count as running.
+        // A thief, a worker that the monitor has found asleep, and a CPU-intensive one do not count
+        // as running.
         let counted = guard.workers[id].state == WorkerState::Busy(Busy::Running);
         if counted {
             // Taken in now, so that a takeover for an item that was published just before is
@@ -75,9 +76,10 @@ impl Drop for BlockGuard {
     }
 }
 
-/// Runs `f`, which is about to block in something that cmwq does not know (a read, another library's lock). If the calling thread is a worker, its
-/// pool runs another in its place at once, instead of finding out a few milliseconds later. On other threads, and inside another such section, it
-/// just calls `f`. cmwq's own waits (join, flush, completions) declare themselves.
+/// Runs `f`, which is about to block in something that cmwq does not know (a read, another
+/// library's lock). If the calling thread is a worker, its pool runs another in its place at once,
+/// instead of finding out a few milliseconds later. On other threads, and inside another such
+/// section, it just calls `f`. cmwq's own waits (join, flush, completions) declare themselves.
 pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
     let _stepped_out = BlockGuard::enter();
     f()

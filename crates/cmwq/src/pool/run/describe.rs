@@ -1,7 +1,8 @@
 //! Descriptions of what runs (the kernel's `set_worker_desc`).
 //!
-//! A description lies beside its run: in the busy table, or in the caller slot. A run begins without one at no cost: the mark of a description is
-//! part of a word that is written anyway, and the text of an earlier run stays where it is.
+//! A description lies beside its run: in the busy table, or in the caller slot. A run begins
+//! without one at no cost: the mark of a description is part of a word that is written anyway, and
+//! the text of an earlier run stays where it is.
 #![forbid(unsafe_code)]
 
 use crate::pool::state::member;
@@ -11,7 +12,8 @@ use crate::sys::thread;
 use std::sync::Arc;
 
 impl Pool {
-    /// Describes `what`, which the calling thread runs, if it is one of this pool's items. Otherwise the description is returned.
+    /// Describes `what`, which the calling thread runs, if it is one of this pool's items.
+    /// Otherwise the description is returned.
     pub(crate) fn describe(
         self: &Arc<Self>,
         what: Current,

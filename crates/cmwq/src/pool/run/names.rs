@@ -7,7 +7,8 @@ use crate::pool::state::pool::Pool;
 use crate::sys::thread::ThreadName;
 
 impl Pool {
-    /// As the kernel names its workers, unless the program sets a name. The kernel's BH pools have no threads, so those names are cmwq's.
+    /// As the kernel names its workers, unless the program sets a name. The kernel's BH pools have
+    /// no threads, so those names are cmwq's.
     pub(in crate::pool) fn worker_name(&self, id: u32) -> String {
         let (otherwise, pool) = match self.attrs.kind {
             PoolFor::Unbound => (UNBOUND_NAME, format!("u{}", self.id)),

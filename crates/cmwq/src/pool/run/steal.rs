@@ -77,7 +77,8 @@ impl Pool {
         let id = guard.workers.insert(slot);
         guard.guests += 1;
         guard.thieves_called = false;
-        // Under a limit over all pools a thief uses a slot of its own pool, where the monitor watches how long its items take.
+        // Under a limit over all pools a thief uses a slot of its own pool, where the monitor
+        // watches how long its items take.
         let most = if guard.is_limited() { 1 } else { VISIT };
         let mut taken = 0;
         while taken < most && !home.needs_its_workers() && !handle.ends() {
@@ -306,7 +307,8 @@ mod tests {
         let own = thieves_batches.pool(1);
         let waiting = Arc::new(Mutex::new(None));
         let pwq = stubs::add_pwq(&victim, Traits::default(), 1_000);
-        // As many as are staged in one holding of the lock, so that all are counted. The first are short, until the thief takes several at once. Then one blocks.
+        // As many as are staged in one holding of the lock, so that all are counted. The first are
+        // short, until the thief takes several at once. Then one blocks.
         let begun = Arc::new(AtomicUsize::new(0));
         let (short, all) = (100, 250);
         for _ in 0..all {

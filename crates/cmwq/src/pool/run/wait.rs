@@ -15,8 +15,9 @@ thread_local! {
 }
 
 impl Completion {
-    /// Waits until it is done: first spins, for as long as that has paid off lately, then parks. On a worker this counts as blocking: the pool runs
-    /// another in its place. A waker of a task must not wait for what items complete: its thread may be the worker that would run them.
+    /// Waits until it is done: first spins, for as long as that has paid off lately, then parks. On
+    /// a worker this counts as blocking: the pool runs another in its place. A waker of a task must
+    /// not wait for what items complete: its thread may be the worker that would run them.
     pub fn wait(&self) {
         self.wait_until(None);
     }
@@ -41,7 +42,8 @@ impl Completion {
         // The last spawned item may complete this.
         spawn_history::let_go();
         producer::wait_begins();
-        // If items wait for CPUs, a spinning waiter holds a CPU that they need, and the system moves no thread to a CPU in use.
+        // If items wait for CPUs, a spinning waiter holds a CPU that they need, and the system
+        // moves no thread to a CPU in use.
         let is_done = !producer::has_backlog()
             && SPIN_BUDGET
                 .with(|spin_budget| spin_budget.wait_until(deadline_ns, || self.try_wait()));
@@ -170,7 +172,8 @@ mod model {
         });
     }
 
-    /// One has been completed already, and a thread takes that and completes one more, or all: who continues by that sees what it did.
+    /// One has been completed already, and a thread takes that and completes one more, or all: who
+    /// continues by that sees what it did.
     fn who_continues_by_a_later_call_sees_what_was_done_before_it(completes: fn(&Completion)) {
         explore(move || {
             let (done, what) = (Completion::new(), AtomicU32::new(0));
@@ -280,7 +283,8 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// Wakes sleepers of a completion in vain, every half millisecond, until `ended`; for a minute at most. `false`: it never ended.
+    /// Wakes sleepers of a completion in vain, every half millisecond, until `ended`; for a minute
+    /// at most. `false`: it never ended.
     fn wake_in_vain(done: &Completion, ended: &AtomicBool) -> bool {
         (0..120_000).any(|_| {
             park::wake_all_at(done.word());

@@ -1,5 +1,5 @@
-//! Caller-runs join: a thread that waits for an item which no worker has begun runs the item itself. It would only sleep meanwhile, and a worker
-//! would have to be woken.
+//! Caller-runs join: a thread that waits for an item which no worker has begun runs the item
+//! itself. It would only sleep meanwhile, and a worker would have to be woken.
 //!
 //! It runs *that* item and no other, so it is not held up by anything that it would not have to
 //! wait for anyway. It takes only an item that a worker could take at this moment: one on the
@@ -24,8 +24,9 @@ use crate::sys::cpu;
 use crate::sys::spin::MAX_NS;
 use std::sync::Arc;
 
-/// A thread that waits for items, one after the other. It accounts for the end of one that it ran when it takes the next, under the same lock.
-/// It [settles](Self::settle) before it sleeps or runs anything else.
+/// A thread that waits for items, one after the other. It accounts for the end of one that it ran
+/// when it takes the next, under the same lock. It [settles](Self::settle) before it sleeps or runs
+/// anything else.
 #[derive(Default)]
 pub(crate) struct Waiter {
     pool: Option<Arc<Pool>>,
@@ -33,7 +34,8 @@ pub(crate) struct Waiter {
     counts: Counted,
 }
 
-/// How a thread that is no worker counts in the pool whose item it runs: as a running worker, so that no worker is woken for the CPU that it uses.
+/// How a thread that is no worker counts in the pool whose item it runs: as a running worker, so
+/// that no worker is woken for the CPU that it uses.
 #[derive(Default)]
 struct Counted {
     /// The number by which the pool counts it as a joiner.
@@ -102,7 +104,8 @@ impl Waiter {
         waiter
     }
 
-    /// Runs the pending instance of `item` on the calling thread, if it may. `false`: it did not. `find` finds a pool by its id.
+    /// Runs the pending instance of `item` on the calling thread, if it may. `false`: it did not.
+    /// `find` finds a pool by its id.
     pub(crate) fn run(
         &mut self,
         item: &RawWork,

@@ -1,5 +1,6 @@
-//! The creator: one thread of each engine that only creates threads: workers, and threads for jobs that may take long. The system may block the thread that creates a thread, for memory or a frozen
-//! control group; the service thread goes on meanwhile, and calls the rescuers.
+//! The creator: one thread of each engine that only creates threads: workers, and threads for jobs
+//! that may take long. The system may block the thread that creates a thread, for memory or a
+//! frozen control group; the service thread goes on meanwhile, and calls the rescuers.
 #![forbid(unsafe_code)]
 
 use super::deadlines::{Deadlines, PoolRef};

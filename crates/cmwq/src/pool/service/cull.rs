@@ -6,8 +6,9 @@ use crate::pool::state::worker::WorkerState;
 use std::sync::Arc;
 
 impl Pool {
-    /// Culls workers that have been idle for long, oldest first, while too many are idle. A worker that was picked to be woken is not on the idle
-    /// list, so it is never culled. Returns the time of the next check.
+    /// Culls workers that have been idle for long, oldest first, while too many are idle. A worker
+    /// that was picked to be woken is not on the idle list, so it is never culled. Returns the time
+    /// of the next check.
     pub(in crate::pool) fn cull(self: &Arc<Self>, now: u64) -> Option<u64> {
         let mut guard = self.lock();
         while guard.too_many_idle() {
@@ -37,7 +38,8 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
     const TIMEOUT: u64 = 300 * SECOND;
 
-    /// A pool with `busy` workers at work and `idle` others, each of which went idle a second after the one before.
+    /// A pool with `busy` workers at work and `idle` others, each of which went idle a second after
+    /// the one before.
     fn pool(busy: usize, idle: u64) -> (Arc<Pool>, Vec<u32>) {
         let pool = stubs::pool(1, TIMEOUT);
         for _ in 0..busy {

@@ -1,4 +1,5 @@
-//! Pools, each with the time at which something is due for it. It reads no clock, so its tests run in virtual time.
+//! Pools, each with the time at which something is due for it. It reads no clock, so its tests run
+//! in virtual time.
 #![forbid(unsafe_code)]
 
 use crate::pool::state::pool::Pool;

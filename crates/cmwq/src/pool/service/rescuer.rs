@@ -1,5 +1,6 @@
-//! The rescuer: a thread made with a workqueue, which runs that queue's items when a pool needs a worker and none can be created. So a queue whose
-//! items free what others wait for makes progress without a single new thread.
+//! The rescuer: a thread made with a workqueue, which runs that queue's items when a pool needs a
+//! worker and none can be created. So a queue whose items free what others wait for makes progress
+//! without a single new thread.
 //!
 //! The service thread calls it (`mayday`): first when a needed worker has not come within 10 ms,
 //! because the system refuses to create a thread or is slow; then every 100 ms while a worker is
@@ -66,8 +67,8 @@ struct RescueRequests {
 }
 
 impl Rescuer {
-    /// Starts the rescuer of the queue `name`; it rests on `rest`. `wishes`: the program's settings of the thread. `params`: those of its
-    /// pools. `speaker`: of the engine's reporter.
+    /// Starts the rescuer of the queue `name`; it rests on `rest`. `wishes`: the program's settings
+    /// of the thread. `params`: those of its pools. `speaker`: of the engine's reporter.
     pub(crate) fn start(
         name: &str,
         rest: CpuSet,

@@ -1,4 +1,5 @@
-//! Workers that were bound elsewhere: by `taskset --all-tasks`, or by a cpuset that was shrunk and grown again.
+//! Workers that were bound elsewhere: by `taskset --all-tasks`, or by a cpuset that was shrunk and
+//! grown again.
 #![forbid(unsafe_code)]
 
 use crate::pool::attrs::kind::Binding;
@@ -99,7 +100,8 @@ mod tests {
         }
         let pool = pool(&all);
         thread::bind_current(&one).unwrap();
-        // The calling thread is the worker that has ended, the stranger with its thread id, and the worker with its number.
+        // The calling thread is the worker that has ended, the stranger with its thread id, and the
+        // worker with its number.
         let (id, gone) = begin(&pool);
         assert_eq!(pool.strays().len(), 1, "it is bound elsewhere");
         pool.lock().workers.remove(id);

@@ -1,9 +1,12 @@
-//! The service thread: one per engine, asleep unless it has a request or a deadline. It does nothing that can block. It runs the monitor of saturated
-//! pools (`monitor.rs`), calls rescuers when a worker that is needed does not come, and culls idle workers. It has the engine check whether CPUs have
-//! come or gone, and whether pools are stalled.
+//! The service thread: one per engine, asleep unless it has a request or a deadline. It does
+//! nothing that can block. It runs the monitor of saturated pools (`monitor.rs`), calls rescuers
+//! when a worker that is needed does not come, and culls idle workers. It has the engine check
+//! whether CPUs have come or gone, and whether pools are stalled.
 //!
-//! Two threads beside it do what may block, and sleep without requests as well: the [creator](super::creator) creates the workers, so that no issuer
-//! ever does, and the [reporter](Reporter) calls the program's handlers in place of all of them. No thread waits for either.
+//! Two threads beside it do what may block, and sleep without requests as well: the
+//! [creator](super::creator) creates the workers, so that no issuer ever does, and the
+//! [reporter](Reporter) calls the program's handlers in place of all of them. No thread waits for
+//! either.
 
 use super::checks::CpuChecks;
 use super::creator::Creator;
@@ -26,7 +29,8 @@ use std::time::Duration;
 pub(crate) trait Maintenance: Send + Sync {
     /// CPUs may have come or gone.
     fn check_cpus(self: Arc<Self>);
-    /// Finds pools that make no progress, if that is due. Returns the time of the next call, if there is to be one.
+    /// Finds pools that make no progress, if that is due. Returns the time of the next call, if
+    /// there is to be one.
     fn watchdog(self: Arc<Self>) -> Option<u64>;
     /// Serves the pools in line for running slots. Returns the time of the next call, if any are left.
     fn tend_slots(self: Arc<Self>, now_ns: u64) -> Option<u64>;
@@ -34,7 +38,8 @@ pub(crate) trait Maintenance: Send + Sync {
 
 /// The time between two checks of the CPUs while the process is not idle.
 const CPU_CHECK_NS: u64 = 400_000_000;
-/// A process that has used as much CPU time since the last check is not idle, whether workers have woken up or not.
+/// A process that has used as much CPU time since the last check is not idle, whether workers have
+/// woken up or not.
 const BUSY_NS: u64 = CPU_CHECK_NS / 50;
 
 #[derive(Default)]
@@ -66,7 +71,8 @@ impl ServiceRequests {
 
 pub(crate) struct Service {
     requests: Mutex<ServiceRequests>,
-    /// Where its threads may run: they must not inherit the one CPU of the issuer that builds the first queue.
+    /// Where its threads may run: they must not inherit the one CPU of the issuer that builds the
+    /// first queue.
     cpus: CpuSet,
     parker: Parker,
     creator: Arc<Creator>,
@@ -113,8 +119,9 @@ impl Service {
         self.creator.perform(name, Box::new(job));
     }
 
-    /// Wakes tasks after an event of a pool. The thread that handles the event may be one that holds locks of this crate, or has just taken
-    /// a claimed item off its list: then the reporter calls the wakers. A worker between two items calls them itself.
+    /// Wakes tasks after an event of a pool. The thread that handles the event may be one that
+    /// holds locks of this crate, or has just taken a claimed item off its list: then the reporter
+    /// calls the wakers. A worker between two items calls them itself.
     pub(crate) fn wake_tasks(&self, wakers: Vec<Foreign<Waker>>) {
         if wakers.is_empty() {
             return;
@@ -154,8 +161,9 @@ impl Service {
         Ok(())
     }
 
-    /// Ends the threads. Requests that are not done are dropped; reports are not, nor are jobs, since each of them keeps the engine. The caller does not
-    /// wait for the threads: the creator may be in the middle of a creation, and the reporter in a handler.
+    /// Ends the threads. Requests that are not done are dropped; reports are not, nor are jobs,
+    /// since each of them keeps the engine. The caller does not wait for the threads: the creator
+    /// may be in the middle of a creation, and the reporter in a handler.
     pub(crate) fn stop(&self) {
         self.ask(|requests| requests.stop = true);
         self.creator.stop();
@@ -182,7 +190,8 @@ impl Service {
             timers.asked(asked.create, asked.cull);
             for pool in asked.watch {
                 monitor.add(pool.into_weak());
-                // Its workers may have come back from a system call: without a wake-up. The monitor is needed first.
+                // Its workers may have come back from a system call: without a wake-up. The monitor
+                // is needed first.
                 if self.cpu_checks.woke() {
                     timers.cpu_check.get_or_insert(now + CPU_CHECK_NS);
                 }
@@ -239,7 +248,8 @@ impl Service {
         self.parker.park_for(at.map(left));
     }
 
-    /// Has the engine check its CPUs, unless nothing has happened since the last check. Returns whether to check again.
+    /// Has the engine check its CPUs, unless nothing has happened since the last check. Returns
+    /// whether to check again.
     fn check_cpus(&self, busy: bool) -> bool {
         match busy {
             true => self.cpu_checks.begin_busy(),

@@ -1,4 +1,5 @@
-//! The deadlines of the service thread. They read no clock and know no pool, so the tests run in virtual time.
+//! The deadlines of the service thread. They read no clock and know no pool, so the tests run in
+//! virtual time.
 #![forbid(unsafe_code)]
 
 use super::deadlines::Deadlines;

@@ -7,7 +7,8 @@ use crate::pool::queue::pwq::{PwqKey, make_active};
 use crate::sys::atomic::Ordering;
 
 impl Inner {
-    /// Closes all caller slots of a pool workqueue: what it has in flight is exact until the lock is released.
+    /// Closes all caller slots of a pool workqueue: what it has in flight is exact until the lock
+    /// is released.
     pub(crate) fn close_all_caller_slots(&mut self, key: PwqKey) {
         if self
             .pwq_mut(key)

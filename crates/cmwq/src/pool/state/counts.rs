@@ -1,7 +1,8 @@
 //! How many workers run, search, are idle, and may run: see `PROTOCOL.md`.
 //!
-//! Only [`Counts`] changes these numbers. Each change is a transition of a worker, named by both of its ends. It changes the
-//! worker's state with the counts, and asserts the state that the worker comes from. The pool's lock is held.
+//! Only [`Counts`] changes these numbers. Each change is a transition of a worker, named by both of
+//! its ends. It changes the worker's state with the counts, and asserts the state that the worker
+//! comes from. The pool's lock is held.
 //!
 //! ```text
 //! starting ──> searching <──> busy: running <──> blocked, or CPU intensive
@@ -34,8 +35,8 @@ pub(in crate::pool) struct Counts {
     searching: u32,
     /// Ids of idle workers, the most recently idle last.
     idle: Vec<u32>,
-    /// How many workers may run at the same time: one for each CPU, those that sleep, a margin where many come and go, and what CPU hogs
-    /// add.
+    /// How many workers may run at the same time: one for each CPU, those that sleep, a margin
+    /// where many come and go, and what CPU hogs add.
     target: u32,
 }
 
@@ -187,7 +188,8 @@ impl Counts {
         self.searching += 1;
     }
 
-    /// The waker claims the worker at this index of the idle list: no other thread will pick or cull it. Returns its id.
+    /// The waker claims the worker at this index of the idle list: no other thread will pick or
+    /// cull it. Returns its id.
     pub(in crate::pool) fn transition_idle_to_searching(
         &mut self,
         chosen: usize,
@@ -235,7 +237,8 @@ impl Counts {
         self.leave_search(worker, WorkerState::Busy(Busy::CpuIntensive));
     }
 
-    /// The worker goes to steal from another pool. `counts`: it uses a running slot of its own pool meanwhile.
+    /// The worker goes to steal from another pool. `counts`: it uses a running slot of its own pool
+    /// meanwhile.
     pub(in crate::pool) fn transition_searching_to_away(
         &mut self,
         worker: &mut WorkerSlot,

@@ -1,11 +1,13 @@
 //! CPU hogs: items that compute for long. They stop counting as running, so that other items can
 //! start beside them.
 //!
-//! An item that has computed for longer than `cpu_intensive_thresh_us` since it last slept is a hog until it ends, as in the kernel
-//! ([`CpuIntensive`](super::worker::Busy::CpuIntensive)). The kernel has this rule for per-CPU pools. On an unbound pool it has no limit of
-//! running workers: all active items start at once, and the scheduler shares the CPUs among them. Here a pool runs about as many items as
-//! its pod has CPUs, since that is faster. So this rule keeps what a program can see of the kernel's: computing items delay the start of an
-//! active item by a bounded time only, and items that spin until others have begun all begin.
+//! An item that has computed for longer than `cpu_intensive_thresh_us` since it last slept is a hog
+//! until it ends, as in the kernel ([`CpuIntensive`](super::worker::Busy::CpuIntensive)). The
+//! kernel has this rule for per-CPU pools. On an unbound pool it has no limit of running workers:
+//! all active items start at once, and the scheduler shares the CPUs among them. Here a pool runs
+//! about as many items as its pod has CPUs, since that is faster. So this rule keeps what a program
+//! can see of the kernel's: computing items delay the start of an active item by a bounded time
+//! only, and items that spin until others have begun all begin.
 //!
 //! Each hog gives up its running slot, and another worker starts. Where many items compute, that
 //! alone is slow: with *n* of them on two CPUs the next one becomes a hog after *n*/2 thresholds of
@@ -57,8 +59,8 @@ impl Hogs {
         self.stuck_ns = 0;
     }
 
-    /// At a tick of the monitor, `passed_ns` after the last one, for a limited pool whose items do not end: whether it may have more extra slots
-    /// than hogs.
+    /// At a tick of the monitor, `passed_ns` after the last one, for a limited pool whose items do
+    /// not end: whether it may have more extra slots than hogs.
     pub(in crate::pool) fn steps_beyond_limit(&mut self, passed_ns: u64) -> bool {
         self.stuck_ns = self.stuck_ns.saturating_add(passed_ns);
         let steps = self.stuck_ns >= STEP_IF_LIMITED_NS;
@@ -83,7 +85,8 @@ pub(in crate::pool) struct Computing {
     since_ns: u64,
     /// How often the thread had slept by then. `None`: not read yet, or it cannot be.
     sleeps: Option<u64>,
-    /// Whether `sleeps` was read. That costs a file, so the monitor reads it only for items that outlive a tick.
+    /// Whether `sleeps` was read. That costs a file, so the monitor reads it only for items that
+    /// outlive a tick.
     begun: bool,
 }
 
@@ -97,8 +100,8 @@ impl Computing {
         }
     }
 
-    /// The same item at the next tick. `sleeps` tells how often the thread has slept. Returns whether the item has computed for longer than
-    /// `threshold_ns` without a sleep.
+    /// The same item at the next tick. `sleeps` tells how often the thread has slept. Returns
+    /// whether the item has computed for longer than `threshold_ns` without a sleep.
     pub(in crate::pool) fn exceeds(
         &mut self,
         threshold_ns: u64,
@@ -133,7 +136,8 @@ mod tests {
     const THRESHOLD: u64 = 10_000_000;
     const LOOK: u64 = 2_000_000;
 
-    /// The CPU time at which an item is found to be a hog that computes without a pause, but sleeps `at` these CPU times.
+    /// The CPU time at which an item is found to be a hog that computes without a pause, but sleeps
+    /// `at` these CPU times.
     fn hog_at(at: &[u64]) -> Option<u64> {
         let mut computing = Computing::restart(0);
         (1..100).map(|look| look * LOOK).find(|&cpu_ns| {
@@ -151,7 +155,8 @@ mod tests {
     fn a_sleep_restarts_the_measurement() {
         let often: Vec<u64> = (0..1000).map(|n| n * 3_000_000).collect();
         assert_eq!(hog_at(&often), None, "it adds up only between two sleeps");
-        // It is a hog when it has computed for the threshold, and not later than two thresholds, after its last sleep.
+        // It is a hog when it has computed for the threshold, and not later than two thresholds,
+        // after its last sleep.
         let at = hog_at(&[7_000_000]).unwrap();
         assert!((17_000_000..=27_000_000 + LOOK).contains(&at), "{at}");
     }

@@ -1,5 +1,6 @@
-//! What holds whenever a pool's lock is free. In builds with debug assertions every release of the lock asserts it: in tests with real
-//! threads, in the simulator and in exploration. Unit tests, which set counts without workers, and models are left out.
+//! What holds whenever a pool's lock is free. In builds with debug assertions every release of the
+//! lock asserts it: in tests with real threads, in the simulator and in exploration. Unit tests,
+//! which set counts without workers, and models are left out.
 //!
 //! When a pool is dropped, nothing is left of what it has counted. Credits, room and slots are
 //! checked where they are counted.

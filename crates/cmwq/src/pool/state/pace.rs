@@ -1,4 +1,5 @@
-//! How long a pool's items take, so that a lock holder can tell whether the items that wait will wait for long.
+//! How long a pool's items take, so that a lock holder can tell whether the items that wait will
+//! wait for long.
 #![forbid(unsafe_code)]
 
 /// How long items take. Workers measure it when other items wait behind those that they take; only

@@ -41,7 +41,8 @@ pub(crate) trait FrontEnd: Send + Sync {
     fn is_freezable(&self) -> bool {
         false
     }
-    /// Warns if the calling thread, which is about to wait for the queue or for its item of function `func`, must not depend on it.
+    /// Warns if the calling thread, which is about to wait for the queue or for its item of
+    /// function `func`, must not depend on it.
     fn check_dependency(&self, func: Option<WorkFn>);
     /// The pool that runs `item` for the queue, if there is one other than `but`.
     fn pool_that_runs(&self, item: &RawWork, but: u32) -> Option<u32>;

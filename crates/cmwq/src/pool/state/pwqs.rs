@@ -41,7 +41,8 @@ impl Inner {
         }
     }
 
-    /// Accepts an item and counts it in flight. It is active if there is a credit and no other item is before it.
+    /// Accepts an item and counts it in flight. It is active if there is a credit and no other item
+    /// is before it.
     #[inline]
     pub(in crate::pool) fn accept(&mut self, mut item: Pending) -> Accepted {
         let pwq = &mut self.pwqs[item.pwq()];
@@ -200,7 +201,8 @@ impl Inner {
             .map_or((0, 0), |pwq| (pwq.nr_active(), pwq.inactive.len()))
     }
 
-    /// How many of its items are active, how many wait for a credit, and whether it takes no new ones; without closing caller slots.
+    /// How many of its items are active, how many wait for a credit, and whether it takes no new
+    /// ones; without closing caller slots.
     pub(crate) fn pwq_counts(&mut self, key: PwqKey) -> (usize, usize, bool) {
         let Some(pwq) = self.pwq_mut(key) else {
             return (0, 0, true);

@@ -1,7 +1,8 @@
 //! For how long a pool has started nothing while something waits: the `hung` of dumps.
 //!
-//! Nothing reads the clock when an item begins or begins to wait. A thread that polls the pool anyway compares with the last poll: the
-//! monitor every 2 ms while a saturated pool has something waiting, the service thread while no worker can be created, and dumps.
+//! Nothing reads the clock when an item begins or begins to wait. A thread that polls the pool
+//! anyway compares with the last poll: the monitor every 2 ms while a saturated pool has something
+//! waiting, the service thread while no worker can be created, and dumps.
 #![forbid(unsafe_code)]
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -31,7 +31,8 @@ impl Claimed<'_> {
 }
 
 impl Pool {
-    /// Publishes the items that `give` adds, which go to the pool workqueue of `chunks`, and wakes a worker if that is this issuer's duty.
+    /// Publishes the items that `give` adds, which go to the pool workqueue of `chunks`, and wakes
+    /// a worker if that is this issuer's duty.
     #[inline]
     pub(crate) fn publish_batch(
         self: &Arc<Self>,

@@ -37,8 +37,9 @@ impl Pool {
         }
     }
 
-    /// Publishes an item whose destination is this pool, and wakes a worker if that is this issuer's duty: in a chunk where chunks
-    /// pay. `chunks`: of the pool workqueue of the item's destination. An item that is a sample goes alone.
+    /// Publishes an item whose destination is this pool, and wakes a worker if that is this
+    /// issuer's duty: in a chunk where chunks pay. `chunks`: of the pool workqueue of the item's
+    /// destination. An item that is a sample goes alone.
     #[inline]
     pub(crate) fn publish(
         self: &Arc<Self>,
@@ -164,8 +165,9 @@ impl Pool {
         self.lock_beside_batches().move_searcher();
     }
 
-    /// Non-reentrance across pools: while this pool, the last one that the item was queued on, still runs it for the queue `front_id`, the
-    /// new instance goes here too, whatever its destination was. The caller owns the item, so it cannot begin to run anywhere in between.
+    /// Non-reentrance across pools: while this pool, the last one that the item was queued on,
+    /// still runs it for the queue `front_id`, the new instance goes here too, whatever its
+    /// destination was. The caller owns the item, so it cannot begin to run anywhere in between.
     /// Otherwise the item is returned.
     pub(crate) fn publish_if_it_runs(
         self: &Arc<Self>,

@@ -1,7 +1,9 @@
-//! What a thread remembers of its spawns: whether it tends to join at once, and the caller slots that it has earned by that.
+//! What a thread remembers of its spawns: whether it tends to join at once, and the caller slots
+//! that it has earned by that.
 //!
-//! A thread *joins at once* if it has made no other call of this library since the spawn, and joins within [`AT_ONCE_NS`]. After [`EARNED`]
-//! such rounds its spawns go to a [caller slot](CallerSlot). Any other call that could wait for the item, or put another one behind it,
+//! A thread *joins at once* if it has made no other call of this library since the spawn, and joins
+//! within [`AT_ONCE_NS`]. After [`EARNED`] such rounds its spawns go to a [caller
+//! slot](CallerSlot). Any other call that could wait for the item, or put another one behind it,
 //! publishes the item first, and the thread has to earn the caller slot again.
 //!
 //! A thread may change its behaviour after it has earned a slot: if it computes between spawn and
@@ -62,7 +64,8 @@ struct Level {
     /// The queue of the last spawn.
     queue: usize,
     score: u32,
-    /// Whether the spawn before that was joined before the thread called anything else: only then is the clock worth reading.
+    /// Whether the spawn before that was joined before the thread called anything else: only then
+    /// is the clock worth reading.
     joins: bool,
     /// Time of the last spawn; 0: not known.
     spawned_ns: u64,
@@ -78,8 +81,9 @@ struct SpawnHistory {
     in_caller_slot: bool,
 }
 
-/// Whether any thread has ever spawned. In a shared library, reading thread-local memory costs as much as all else that queueing does
-/// before it publishes: while no thread has spawned, none reads it.
+/// Whether any thread has ever spawned. In a shared library, reading thread-local memory costs as
+/// much as all else that queueing does before it publishes: while no thread has spawned, none reads
+/// it.
 static ANY: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
@@ -136,8 +140,8 @@ fn with<R>(f: impl FnOnce(&mut SpawnHistory) -> R) -> Option<R> {
     SPAWN_HISTORY.try_with(in_use).ok().flatten()
 }
 
-/// Puts a new item of `issuer` into a caller slot, if the thread has one, or has earned one and is granted it. Returns the item if it is to
-/// be published.
+/// Puts a new item of `issuer` into a caller slot, if the thread has one, or has earned one and is
+/// granted it. Returns the item if it is to be published.
 #[inline]
 pub(crate) fn spawn(
     issuer: Issuer,

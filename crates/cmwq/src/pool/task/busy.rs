@@ -111,8 +111,8 @@ pub(crate) struct BusyTable {
 
 #[inline]
 fn bucket(address: usize) -> usize {
-    // Items are aligned to 8 and often to a line; multiplying by an odd constant (2^64 over the golden ratio) and taking
-    // the top bits spreads both.
+    // Items are aligned to 8 and often to a line; multiplying by an odd constant (2^64 over the
+    // golden ratio) and taking the top bits spreads both.
     let spread = (address as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (((spread >> 32) * BUCKETS as u64) >> 32) as usize
 }
@@ -136,8 +136,8 @@ impl BusyTable {
         self.entries.len() == 0
     }
 
-    /// The run of the item with this address and this function, if there is one; of two, the one that began later: see
-    /// [`insert_last`](Self::insert_last).
+    /// The run of the item with this address and this function, if there is one; of two, the one
+    /// that began later: see [`insert_last`](Self::insert_last).
     #[inline]
     pub(crate) fn find(&self, address: usize, func: Option<WorkFn>) -> Option<u32> {
         let mut key = self.heads.first(bucket(address));

@@ -22,7 +22,8 @@ pub(in crate::pool) fn call_as_waiter(begun: impl Callable, current: Current) ->
     current::as_waiter(current, || call_next(begun))
 }
 
-/// Calls the function of an item of the queue that the thread has [entered](current::enter_queue); tells whether it panicked.
+/// Calls the function of an item of the queue that the thread has [entered](current::enter_queue);
+/// tells whether it panicked.
 #[inline]
 pub(in crate::pool) fn call_next(begun: impl Callable) -> bool {
     #[cold]

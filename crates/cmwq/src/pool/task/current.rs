@@ -39,8 +39,8 @@ impl Current {
         Current { item, func, ..self }
     }
 
-    /// Whether it is this item. An item that its function freed, and another one made at its address with the same function, cannot be told
-    /// apart.
+    /// Whether it is this item. An item that its function freed, and another one made at its
+    /// address with the same function, cannot be told apart.
     pub(crate) fn is(self, item: &RawWork) -> bool {
         self.item == item.address() && self.func == address_of(item.func())
     }
@@ -112,7 +112,8 @@ pub(in crate::pool) fn leave_queue(outer: Current) {
     CURRENT.with(|running| running.set(outer));
 }
 
-/// What a waiting thread ran before it entered the queue of an item that it runs itself, in the frame of [`as_waiter`].
+/// What a waiting thread ran before it entered the queue of an item that it runs itself, in the
+/// frame of [`as_waiter`].
 struct Outer<'t> {
     what: Current,
     outer: *const Outer<'t>,
@@ -129,7 +130,8 @@ impl Drop for Outer<'_> {
     }
 }
 
-/// Calls `f`, in which the calling thread runs an item of the queue of `what` for which it waits, perhaps inside another item.
+/// Calls `f`, in which the calling thread runs an item of the queue of `what` for which it waits,
+/// perhaps inside another item.
 #[inline]
 pub(in crate::pool) fn as_waiter<R>(what: Current, f: impl FnOnce() -> R) -> R {
     CURRENT.with(|running| {
@@ -148,14 +150,16 @@ pub(in crate::pool) fn as_waiter<R>(what: Current, f: impl FnOnce() -> R) -> R {
     })
 }
 
-/// Whether `is` holds for what the calling thread runs, or for an item further down its stack, which waits for that.
+/// Whether `is` holds for what the calling thread runs, or for an item further down its stack,
+/// which waits for that.
 pub(crate) fn is_on_stack(is: impl Fn(Current) -> bool) -> bool {
     if is(current()) {
         return true;
     }
     let mut outer = CURRENT.with(|running| running.outer.get());
     loop {
-        // SAFETY: null, or the value of a call of `as_waiter` that this thread has not left: its end takes the pointer back.
+        // SAFETY: null, or the value of a call of `as_waiter` that this thread has not left: its
+        // end takes the pointer back.
         #[allow(unsafe_code)]
         let frame = unsafe { outer.as_ref() };
         let Some(frame) = frame else {
@@ -208,8 +212,8 @@ pub(in crate::pool) fn is_in_item() -> bool {
     CURRENT.with(|running| running.item.get() != 0)
 }
 
-/// The item that the calling thread runs, `None` when it runs none. For comparing only: the item may have been freed by its
-/// function.
+/// The item that the calling thread runs, `None` when it runs none. For comparing only: the item
+/// may have been freed by its function.
 pub fn current_work() -> Option<*const RawWork> {
     let item = current().item;
     (item != 0).then(|| std::ptr::without_provenance(item))

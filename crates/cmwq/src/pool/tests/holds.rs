@@ -17,8 +17,8 @@ use crate::topology::CpuSet;
 use std::sync::Arc;
 use std::thread;
 
-/// A staged node is touched when it is turned, when it is let go and when it is entered in a list: 256 of them at most; besides there may be the items of
-/// one chunk.
+/// A staged node is touched when it is turned, when it is let go and when it is entered in a list:
+/// 256 of them at most; besides there may be the items of one chunk.
 const BOUND: usize = 3 * 256 + 3 * MOST_IN_BATCH;
 
 /// The backlog: far beyond the bound.

@@ -106,7 +106,8 @@ fn while_wake_ups_are_brief_a_worker_that_has_slept_on_its_wakers_cpu_comes_firs
     }
 }
 
-/// Called by a worker that has nothing to do: how many workers search at that time, and whether issuers know of this one.
+/// Called by a worker that has nothing to do: how many workers search at that time, and whether
+/// issuers know of this one.
 struct Sees {
     pool: Arc<Pool>,
     searching: AtomicU32,

@@ -1,4 +1,5 @@
-//! Deferred wake-ups: a waiter of a saturated pool is woken some items after the one that completed what it waits for.
+//! Deferred wake-ups: a waiter of a saturated pool is woken some items after the one that completed
+//! what it waits for.
 //!
 //! If a thread keeps many items in flight and waits for the oldest, each completion wakes it, it
 //! queues one more item, and sleeps again: a wake-up and two switches for each item. If the pod
@@ -6,26 +7,34 @@
 //! nothing: what it queues then would only wait. So a completing worker may enter the sleeper here
 //! and go on. The sleeper is woken some items later, and finds several of its completions done.
 //!
-//! The monitor sets the longest delay at each tick: the time in which the pool ends as many items as wait now and as sleepers are entered, since each
-//! of these will queue one more, which waits for about so long. It is zero if items end rarely. Before the monitor has sampled the pool a lock holder that leaves
-//! much behind sets a first delay ([`begin`](PendingWakeups::begin)), and one that finds nothing waiting takes it back. The monitor's delay stays for the first few ticks at which no CPU is in demand. A worker that finds
-//! nothing to do wakes all, so a long delay leaves no CPU idle.
+//! The monitor sets the longest delay at each tick: the time in which the pool ends as many items
+//! as wait now and as sleepers are entered, since each of these will queue one more, which waits
+//! for about so long. It is zero if items end rarely. Before the monitor has sampled the pool a
+//! lock holder that leaves much behind sets a first delay ([`begin`](PendingWakeups::begin)), and
+//! one that finds nothing waiting takes it back. The monitor's delay stays for the first few ticks
+//! at which no CPU is in demand. A worker that finds nothing to do wakes all, so a long delay
+//! leaves no CPU idle.
 //!
-//! **Invariant.** An entered sleeper is woken: by the worker that entered it, after its item, if that worker finds nothing to do or if the wake-up is
-//! expired; before that worker declares that it blocks; by another worker that finds it expired; and, if all of them are in items that do not end, by
-//! the monitor at its first tick at which it has expired. So it does not matter what the rest of the item does, nor what the item behind it waits for.
-//! The monitor may have forbidden deferring and gone meanwhile: so the worker that enters a sleeper checks again afterwards whether it may, and wakes
-//! all if not.
+//! **Invariant.** An entered sleeper is woken: by the worker that entered it, after its item, if
+//! that worker finds nothing to do or if the wake-up is expired; before that worker declares that
+//! it blocks; by another worker that finds it expired; and, if all of them are in items that do not
+//! end, by the monitor at its first tick at which it has expired. So it does not matter what the
+//! rest of the item does, nor what the item behind it waits for. The monitor may have forbidden
+//! deferring and gone meanwhile: so the worker that enters a sleeper checks again afterwards
+//! whether it may, and wakes all if not.
 //!
 //! While many items wait for CPUs, a thread that spins takes a CPU from what it waits for: the thread
 //! that has published there last parks at once ([`has_backlog`]). If little waits, it spins first.
 //!
-//! A sleeper that was woken otherwise meanwhile, or is gone, is woken in vain: see [`Completion`](crate::Completion).
+//! A sleeper that was woken otherwise meanwhile, or is gone, is woken in vain: see
+//! [`Completion`](crate::Completion).
 //!
-//! **Wakers** of asynchronous tasks are deferred in the same way: a runtime's thread that a waker unparks finds several of its tasks ready. A waker
-//! is the program's code. So a worker or the monitor calls it only between two items, with no lock held; never before a declared block, where the
-//! item may hold a lock that the waker takes. If deferring is forbidden while a worker enters a waker, the worker takes that one back and calls it at
-//! once: at the end of its item, since the next item of its batch may wait for the task, or in the item's call of
+//! **Wakers** of asynchronous tasks are deferred in the same way: a runtime's thread that a waker
+//! unparks finds several of its tasks ready. A waker is the program's code. So a worker or the
+//! monitor calls it only between two items, with no lock held; never before a declared block, where
+//! the item may hold a lock that the waker takes. If deferring is forbidden while a worker enters a
+//! waker, the worker takes that one back and calls it at once: at the end of its item, since the
+//! next item of its batch may wait for the task, or in the item's call of
 //! [`wake_deferred`](crate::raw::wake_deferred).
 //!
 //! A thread that polls a handle while there is a backlog calls the wakers that are entered: it runs
@@ -123,7 +132,8 @@ pub(in crate::pool) struct PendingWakeups {
     any: AtomicU32,
     /// About when the first of them was entered.
     since_ns: AtomicU64,
-    /// The longest delay; 0: no deferring. The monitor writes it, the workers read it, and the models check that.
+    /// The longest delay; 0: no deferring. The monitor writes it, the workers read it, and the
+    /// models check that.
     within_ns: atomic::AtomicU64,
 }
 
@@ -148,8 +158,8 @@ impl PendingWakeups {
                 // If two threads store, either time will do.
                 self.since_ns.store(clock::now_ns(), Ordering::Relaxed);
             }
-            // Release: the waking thread finds the entry. Acquire: if an exchange came first and missed the entry, the monitor may have forbidden
-            // deferring, and that is seen.
+            // Release: the waking thread finds the entry. Acquire: if an exchange came first and
+            // missed the entry, the monitor may have forbidden deferring, and that is seen.
             self.any.fetch_or(1, Ordering::AcqRel);
             if !self.may_defer() {
                 // Perhaps no thread looks at the entries any more, so this one wakes them. Wakers
@@ -160,7 +170,8 @@ impl PendingWakeups {
         entered
     }
 
-    /// As [`enter`](Self::enter), of a waker. The caller may call it at once, with no lock of this crate held.
+    /// As [`enter`](Self::enter), of a waker. The caller may call it at once, with no lock of this
+    /// crate held.
     pub(in crate::pool) fn enter_waker(&self, entry: usize) -> bool {
         if !self.enter(entry) {
             return false;
@@ -184,14 +195,16 @@ impl PendingWakeups {
         words.filter(|&word| word != 0).collect()
     }
 
-    /// Wakes all except wakers, which must not be called inside an item. `any` stays set, at worst without an entry.
+    /// Wakes all except wakers, which must not be called inside an item. `any` stays set, at worst
+    /// without an entry.
     pub(in crate::pool) fn wake_in_item(&self) {
         if self.is_any() {
             self.wake_those(|entry| !is_waker(entry));
         }
     }
 
-    /// Calls all wakers, for a thread that polls tasks, with no lock of this crate held. The others stay entered.
+    /// Calls all wakers, for a thread that polls tasks, with no lock of this crate held. The others
+    /// stay entered.
     pub(in crate::pool) fn wake_tasks(&self) {
         if self.is_any() {
             self.wake_those(is_waker);
@@ -243,7 +256,8 @@ impl PendingWakeups {
                 all = false;
                 continue;
             }
-            // If another worker has taken it meanwhile, that worker wakes it. Acquire: pairs with the release of a waker's entry.
+            // If another worker has taken it meanwhile, that worker wakes it. Acquire: pairs with
+            // the release of a waker's entry.
             let taken = slot.compare_exchange(word, 0, Ordering::Acquire, Ordering::Relaxed);
             if taken.is_ok() {
                 // SAFETY: just taken out of its slot.
@@ -359,7 +373,8 @@ pub(in crate::pool) fn has_backlog(pool: u32) -> bool {
     backlog(pool).load(Ordering::Relaxed)
 }
 
-/// How long a wake-up may wait if so many items are `in_flight`: queued, or about to be by those who are woken.
+/// How long a wake-up may wait if so many items are `in_flight`: queued, or about to be by those
+/// who are woken.
 fn deferral_ns(in_flight: u64, done: u64, period_ns: u64) -> u64 {
     if done == 0 || period_ns / done > OFTEN_NS {
         return 0;

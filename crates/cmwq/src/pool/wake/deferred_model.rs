@@ -100,8 +100,8 @@ impl std::task::Wake for Counts {
     }
 }
 
-/// Two workers end items whose tasks are awaited, and do not check again. `meanwhile` runs on a thread beside them, then
-/// `afterwards`, when all have gone.
+/// Two workers end items whose tasks are awaited, and do not check again. `meanwhile` runs on a
+/// thread beside them, then `afterwards`, when all have gone.
 fn two_wakers(meanwhile: fn(&PendingWakeups), afterwards: fn(&PendingWakeups)) {
     explore(move || {
         let pending_wakeups = Arc::new(PendingWakeups::default());
@@ -162,7 +162,8 @@ fn whoever_sleeps_is_told_though_it_is_forbidden_and_no_item_ends() {
     });
 }
 
-/// The same, and it is a lock holder that has ended it: it wakes nobody. The monitor, which watches the pool since then, leaves it later.
+/// The same, and it is a lock holder that has ended it: it wakes nobody. The monitor, which watches
+/// the pool since then, leaves it later.
 #[test]
 fn whoever_sleeps_is_told_though_a_lock_holder_ends_it_and_no_item_ends() {
     explore(|| {

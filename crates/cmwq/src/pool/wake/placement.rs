@@ -1,4 +1,5 @@
-//! Placement: a worker is woken on a CPU that no awake thread of its pool uses, and not on its waker's, while the pod has such a CPU.
+//! Placement: a worker is woken on a CPU that no awake thread of its pool uses, and not on its
+//! waker's, while the pod has such a CPU.
 //!
 //! A system wakes a thread near where it has slept. A stock kernel looks for an idle CPU there. The
 //! kernel of a virtual machine often finds none: an idle virtual CPU looks to it as if the host had
@@ -19,7 +20,8 @@
 //! system of which this is not known, since the other CPUs may have issuers, which the pool does not
 //! know. If other processes may use all free CPUs, the pool leaves the choice to any system.
 //!
-//! All of it is a hint: the system may move a thread at any time, and other threads of the process use CPUs as well.
+//! All of it is a hint: the system may move a thread at any time, and other threads of the process
+//! use CPUs as well.
 #![forbid(unsafe_code)]
 
 use crate::topology::CpuSet;

@@ -1,5 +1,5 @@
-//! Whether the calling thread holds something that foreign code must not find held, counted in debug builds only: a claimed item, a pool's lock, an
-//! epoch's pin.
+//! Whether the calling thread holds something that foreign code must not find held, counted in
+//! debug builds only: a claimed item, a pool's lock, an epoch's pin.
 //!
 //! Other threads that cancel, flush or move a claimed item spin until its owner has handed it on.
 //! If the owner calls foreign code meanwhile, those threads spin for as long as that takes. If the

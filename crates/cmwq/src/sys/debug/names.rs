@@ -1,8 +1,9 @@
-//! The names of closures: a work function that a closure was made into has no symbol, so the type's name and the place where it was handed
-//! over are noted when it is queued for the first time.
+//! The names of closures: a work function that a closure was made into has no symbol, so the type's
+//! name and the place where it was handed over are noted when it is queued for the first time.
 //!
-//! A spawn of a known function costs a load and a comparison of a line that is hardly ever written. The table is never emptied. Where
-//! it is full around a function, that function stays without a name.
+//! A spawn of a known function costs a load and a comparison of a line that is hardly ever written.
+//! The table is never emptied. Where it is full around a function, that function stays without a
+//! name.
 
 mod slot;
 #[cfg(not(cmwq_loom))]

@@ -1,9 +1,10 @@
 //! Observing from outside: one switch that says whether a tool observes, and four USDT probes.
 //!
-//! The hot paths read the switch, a line that is written only when a tool attaches or detaches, and branch to a cold function if it is not 0.
-//! Half of it is the probes' *semaphore*, which tools such as bpftrace and perf raise (through the kernel) while they are attached; the other
-//! half holds this process's own [bits]. A probe is one `nop` in the cold function and a note in the program's file that names its
-//! address and the registers of its arguments.
+//! The hot paths read the switch, a line that is written only when a tool attaches or detaches, and
+//! branch to a cold function if it is not 0. Half of it is the probes' *semaphore*, which tools
+//! such as bpftrace and perf raise (through the kernel) while they are attached; the other half
+//! holds this process's own [bits]. A probe is one `nop` in the cold function and a note in the
+//! program's file that names its address and the registers of its arguments.
 
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU32;
@@ -66,8 +67,8 @@ macro_rules! probe {
         probe!(@asm [] $name, $($arg),+);
     };
     (@asm [$($syntax:ident)?] $name:literal, $first:expr $(, $arg:expr)*) => {
-        // SAFETY: one instruction that does nothing; the rest goes to sections that are not loaded, except one byte of the base that the format
-        // requires. The registers are only named.
+        // SAFETY: one instruction that does nothing; the rest goes to sections that are not loaded,
+        // except one byte of the base that the format requires. The registers are only named.
         unsafe {
             core::arch::asm!(
                 concat!(
@@ -117,7 +118,8 @@ macro_rules! probe {
     ($name:literal, $($arg:expr),+) => { $(let _ = $arg;)+ };
 }
 
-/// An instance of an item was accepted. `name`: the queue's, ending with 0. CPUs: the requested one and the pool's, -1 for any.
+/// An instance of an item was accepted. `name`: the queue's, ending with 0. CPUs: the requested one
+/// and the pool's, -1 for any.
 #[inline(never)]
 pub(crate) fn workqueue_queue_work(
     item: usize,

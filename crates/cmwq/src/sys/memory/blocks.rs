@@ -5,12 +5,14 @@
 //! allocation reads the block itself to find the next free one, a line that is still in the other
 //! CPU's cache.
 //!
-//! Here a thread keeps the blocks that it frees in a *magazine*, an array of addresses, and allocates from it. Full magazines go to a depot of
-//! the process, from which a thread with an empty one takes them: one lock for [`ROUNDS`] blocks. A thread that finds the lock taken, or the
-//! depot empty or full, uses the system's allocator instead of waiting. Since the addresses are known beforehand, the lines of a block that will
-//! be needed soon are prefetched.
+//! Here a thread keeps the blocks that it frees in a *magazine*, an array of addresses, and
+//! allocates from it. Full magazines go to a depot of the process, from which a thread with an
+//! empty one takes them: one lock for [`ROUNDS`] blocks. A thread that finds the lock taken, or the
+//! depot empty or full, uses the system's allocator instead of waiting. Since the addresses are
+//! known beforehand, the lines of a block that will be needed soon are prefetched.
 //!
-//! All blocks come from the system's allocator one by one and go back there one by one, so it does not matter which ones a magazine keeps.
+//! All blocks come from the system's allocator one by one and go back there one by one, so it does
+//! not matter which ones a magazine keeps.
 
 use super::free_list::FreeList;
 use super::prefetch;
@@ -27,7 +29,8 @@ const BLOCK: Layout = match Layout::from_size_align(120, 16) {
 };
 /// Blocks in a magazine.
 const ROUNDS: usize = 64;
-/// Full magazines that the process keeps at most, 30 MiB: a flood has hundreds of thousands of items in flight.
+/// Full magazines that the process keeps at most, 30 MiB: a flood has hundreds of thousands of
+/// items in flight.
 const MOST: usize = 4096;
 /// Full magazines that [`trim`] always keeps.
 const KEPT: usize = 64;
@@ -65,8 +68,8 @@ fn free_all(magazine: Magazine) {
     }
 }
 
-/// The magazines of one thread: it allocates from `loaded` and frees into it. With `other`, a thread that does both in turn does not go to the
-/// depot each time.
+/// The magazines of one thread: it allocates from `loaded` and frees into it. With `other`, a
+/// thread that does both in turn does not go to the depot each time.
 struct OwnBlocks {
     loaded: Magazine,
     other: Magazine,
@@ -159,8 +162,9 @@ impl OwnBlocks {
     fn load(&mut self) {
         if self.other.is_empty() {
             self.other = depot(Depot::take).flatten().unwrap_or_default();
-            // The block that was freed first is taken first: then items that are queued one after the other lie in memory like those that ended one after
-            // the other, and a thread that walks along them finds each in its cache.
+            // The block that was freed first is taken first: then items that are queued one after
+            // the other lie in memory like those that ended one after the other, and a thread that
+            // walks along them finds each in its cache.
             self.other.reverse();
         }
         std::mem::swap(&mut self.loaded, &mut self.other);
@@ -184,7 +188,8 @@ impl OwnBlocks {
     }
 }
 
-/// Calls `f` with the depot, if no other thread holds it. In a fork's child it may be locked for ever: then blocks come from the system.
+/// Calls `f` with the depot, if no other thread holds it. In a fork's child it may be locked for
+/// ever: then blocks come from the system.
 fn depot<R>(f: impl FnOnce(&mut Depot) -> R) -> Option<R> {
     let mut depot = match DEPOT.try_lock() {
         Ok(depot) => depot,
@@ -252,7 +257,8 @@ mod tests {
 
     #[test]
     fn a_thread_that_only_takes_gets_what_another_one_has_given_back() {
-        // Other tests of this process may use the depot meanwhile, so only this is sure: that some blocks come back.
+        // Other tests of this process may use the depot meanwhile, so only this is sure: that some
+        // blocks come back.
         let (to, from) = std::sync::mpsc::sync_channel::<Vec<usize>>(4);
         let giver = thread::spawn(move || from.into_iter().for_each(give_all));
         let mut before = HashSet::new();

@@ -6,8 +6,9 @@ use std::cell::UnsafeCell;
 #[cfg(cmwq_loom)]
 use loom::cell::UnsafeCell;
 
-/// A field that only its owner may touch. The owner is the thread that holds the item's PENDING bit (see
-/// [`Pending`](crate::item::raw::Pending)); under loom a second access without a happens-before edge is an error.
+/// A field that only its owner may touch. The owner is the thread that holds the item's PENDING bit
+/// (see [`Pending`](crate::item::raw::Pending)); under loom a second access without a
+/// happens-before edge is an error.
 #[repr(transparent)]
 pub(crate) struct Guarded<T: Copy>(UnsafeCell<T>);
 
@@ -20,7 +21,8 @@ pub(crate) fn alone<T>(_memory: *const T) {
     cmwq_vm::weak::access_plain(_memory.addr(), cmwq_vm::Access::Write);
 }
 
-/// As [`alone`]. The memory goes back to an allocator, of which the virtual machine does not know what it orders.
+/// As [`alone`]. The memory goes back to an allocator, of which the virtual machine does not know
+/// what it orders.
 #[inline(always)]
 #[cfg_attr(cmwq_sim, track_caller)]
 pub(crate) fn alone_at_last<T>(memory: *const T) {
@@ -29,8 +31,8 @@ pub(crate) fn alone_at_last<T>(memory: *const T) {
     cmwq_vm::weak::forget_plain(memory.addr());
 }
 
-/// A value that readers find at a place, and that is dropped when all of them have let go of it. The virtual machine checks that with a weak memory:
-/// each use must happen before the end.
+/// A value that readers find at a place, and that is dropped when all of them have let go of it.
+/// The virtual machine checks that with a weak memory: each use must happen before the end.
 #[derive(Clone, Copy)]
 pub(crate) struct Watched {
     #[cfg(cmwq_sim)]
@@ -71,7 +73,8 @@ impl Watched {
         }
     }
 
-    /// The place goes with its value, and a lock or a count that the machine does not know has ordered that after all uses.
+    /// The place goes with its value, and a lock or a count that the machine does not know has
+    /// ordered that after all uses.
     #[inline(always)]
     pub(crate) fn is_forgotten(self) {
         #[cfg(cmwq_sim)]

@@ -1,25 +1,32 @@
-//! Grace periods: reading a pointer that another thread may replace, without a reference count on a shared line.
+//! Grace periods: reading a pointer that another thread may replace, without a reference count on a
+//! shared line.
 //!
-//! A reader *pins* the epoch: it counts itself in the counters of its CPU ([`Epochs::pin`]), loads the pointer, uses what it points to, and unpins. A writer replaces
-//! the pointer, then waits until every reader that could have seen the old one has unpinned ([`Epochs::synchronize`]).
+//! A reader *pins* the epoch: it counts itself in the counters of its CPU ([`Epochs::pin`]), loads
+//! the pointer, uses what it points to, and unpins. A writer replaces the pointer, then waits until
+//! every reader that could have seen the old one has unpinned ([`Epochs::synchronize`]).
 //!
-//! **Invariant.** A reader that loaded the old pointer is counted in some counter, of one of two phases, from before its
-//! load until after its last use.
+//! **Invariant.** A reader that loaded the old pointer is counted in some counter, of one of two
+//! phases, from before its load until after its last use.
 //!
-//! **Why one pass over one counter does not do.** Later readers could keep it above zero for ever. So readers count in the phase that is current
-//! when they pin. The writer flips the phase and waits for the old phase's counters, which only shrink, except for readers that read the phase
-//! just before the flip and count themselves just after the scan. Two rounds catch those: the second round waits for the phase that such a
-//! reader counted in (the classic two-flip argument of user-space RCU and SRCU).
+//! **Why one pass over one counter does not do.** Later readers could keep it above zero for ever.
+//! So readers count in the phase that is current when they pin. The writer flips the phase and
+//! waits for the old phase's counters, which only shrink, except for readers that read the phase
+//! just before the flip and count themselves just after the scan. Two rounds catch those: the
+//! second round waits for the phase that such a reader counted in (the classic two-flip argument of
+//! user-space RCU and SRCU).
 //!
-//! **Epochs.** What a reader finds stays the same as long as no grace period begins. A reader that owns what it has found need not be pinned to
-//! *use* it, and may find it once in an [epoch] instead of each time: it reads the epoch before the look-up, and uses the result as long as
-//! the epoch is the same. A reader that does not own what it has found may use it again ([`Kept`]) under a later pin, if the epoch, read under
-//! that pin, is still the same.
+//! **Epochs.** What a reader finds stays the same as long as no grace period begins. A reader that
+//! owns what it has found need not be pinned to *use* it, and may find it once in an [epoch]
+//! instead of each time: it reads the epoch before the look-up, and uses the result as long as the
+//! epoch is the same. A reader that does not own what it has found may use it again ([`Kept`])
+//! under a later pin, if the epoch, read under that pin, is still the same.
 //!
-//! **Ordering.** Reader: *count* then *load pointer*. Writer: *store pointer* then *read count*. Both sides are `SeqCst`, so in their single total
-//! order either the writer sees the count or the reader sees the new pointer. The same holds for *count* then *read the epoch* and *begin an
-//! epoch* then *read count*: the writer waits for a reader that reads the old epoch. Unpinning is a `Release` that the writer's reads acquire:
-//! all use of the old object happens before it is dropped.
+//! **Ordering.** Reader: *count* then *load pointer*. Writer: *store pointer* then *read count*.
+//! Both sides are `SeqCst`, so in their single total order either the writer sees the count or the
+//! reader sees the new pointer. The same holds for *count* then *read the epoch* and *begin an
+//! epoch* then *read count*: the writer waits for a reader that reads the old epoch. Unpinning is a
+//! `Release` that the writer's reads acquire: all use of the old object happens before it is
+//! dropped.
 
 use crate::sys::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::sys::cell::Watched;
@@ -32,7 +39,8 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// How many grace periods have begun in the process, plus the forks that lie between it and the first process.
+/// How many grace periods have begun in the process, plus the forks that lie between it and the
+/// first process.
 #[cfg(not(cmwq_loom))]
 static EPOCH: AtomicUsize = AtomicUsize::new(0);
 
@@ -41,8 +49,8 @@ loom::lazy_static! {
     static ref EPOCH: AtomicUsize = AtomicUsize::new(0);
 }
 
-/// The current epoch. A thread that reads it sees everything that was replaced before the epoch began. A thread that was told that an epoch has
-/// begun reads that one, or a later one.
+/// The current epoch. A thread that reads it sees everything that was replaced before the epoch
+/// began. A thread that was told that an epoch has begun reads that one, or a later one.
 #[inline]
 pub(crate) fn epoch() -> usize {
     EPOCH.load(Ordering::SeqCst)
@@ -98,8 +106,9 @@ impl Epochs {
         }
     }
 
-    /// For a fork: no writer waits for readers meanwhile. In the child, readers that were other threads of the parent do not exist. Its one thread
-    /// is not a reader, since no thread is pinned while user code runs.
+    /// For a fork: no writer waits for readers meanwhile. In the child, readers that were other
+    /// threads of the parent do not exist. Its one thread is not a reader, since no thread is
+    /// pinned while user code runs.
     pub(crate) fn hold_during_fork(&'static self) -> Held {
         let writer = self.writer.lock();
         Box::new(move |side| {
@@ -165,14 +174,15 @@ impl<T> Kept<T> {
     /// The value, if `epoch`, read under `_pin`, is the epoch in which it was found.
     ///
     /// # Safety
-    /// The place that it was [loaded](Shared::load) from still exists: it may have been replaced, but not dropped.
+    /// The place that it was [loaded](Shared::load) from still exists: it may have been replaced,
+    /// but not dropped.
     #[inline]
     pub(crate) unsafe fn again<'g>(self, _pin: &'g EpochPin<'_>, epoch: usize) -> Option<&'g T> {
         if epoch != self.epoch {
             return None;
         }
-        // SAFETY: it was the current value when it was found. If a writer has replaced it since, that writer's grace period had not begun when the
-        // epoch was read: it waits for `_pin`.
+        // SAFETY: it was the current value when it was found. If a writer has replaced it since,
+        // that writer's grace period had not begun when the epoch was read: it waits for `_pin`.
         Some(unsafe { self.value.as_ref() })
     }
 }
@@ -193,32 +203,35 @@ impl<T> MaybeShared<T> {
         MaybeShared(AtomicPtr::new(std::ptr::null_mut()), PhantomData)
     }
 
-    /// The current value, usable while the pin lasts; `None`: it is empty. For every place that is read under a pin of `epochs`, the caller of
-    /// [`fill`](Self::fill) or [`take`](Self::take) must keep the old value alive until `epochs.synchronize()` has returned.
+    /// The current value, usable while the pin lasts; `None`: it is empty. For every place that is
+    /// read under a pin of `epochs`, the caller of [`fill`](Self::fill) or [`take`](Self::take)
+    /// must keep the old value alive until `epochs.synchronize()` has returned.
     #[inline]
     pub(crate) fn load<'g>(&self, _pin: &'g EpochPin<'_>) -> Option<&'g T> {
         let value = self.0.load(Ordering::SeqCst);
         if !value.is_null() {
             Watched::new(self, value).is_used();
         }
-        // SAFETY: a pointer that is not null came from Arc::into_raw. `swap` hands the old Arc back wrapped in `Replaced`, which is only
-        // unwrapped by a synchronize() that started after the replacement; this reader pinned before the load,
-        // so either it loaded the new value or that synchronize() waits for `_pin` to be dropped.
+        // SAFETY: a pointer that is not null came from Arc::into_raw. `swap` hands the old Arc back
+        // wrapped in `Replaced`, which is only unwrapped by a synchronize() that started after the
+        // replacement; this reader pinned before the load, so either it loaded the new value or
+        // that synchronize() waits for `_pin` to be dropped.
         unsafe { value.as_ref() }
     }
 
     /// As [`load`](Self::load), and keeps the value beyond the pin.
     pub(crate) fn get(&self, pin: &EpochPin<'_>) -> Option<Arc<T>> {
         let value: *const T = self.load(pin)?;
-        // SAFETY: the pointer came from Arc::into_raw, and by `load`'s argument that reference is not given up while the pin lasts: there is at least
-        // one to add to.
+        // SAFETY: the pointer came from Arc::into_raw, and by `load`'s argument that reference is
+        // not given up while the pin lasts: there is at least one to add to.
         Some(unsafe {
             Arc::increment_strong_count(value);
             Arc::from_raw(value)
         })
     }
 
-    /// Puts `value` in place. The old value stays alive inside the returned wrapper until a grace period has passed.
+    /// Puts `value` in place. The old value stays alive inside the returned wrapper until a grace
+    /// period has passed.
     pub(crate) fn fill(&self, value: Arc<T>) -> Option<Replaced<T>> {
         self.swap(Arc::into_raw(value).cast_mut())
     }
@@ -291,8 +304,8 @@ impl<T> Replaced<T> {
 
 #[cfg(all(test, cmwq_loom))]
 mod model {
-    //! Readers and a writer under the model checker. An old value that is dropped while a reader uses it is an access of
-    //! its cell by two threads without order, which loom reports.
+    //! Readers and a writer under the model checker. An old value that is dropped while a reader
+    //! uses it is an access of its cell by two threads without order, which loom reports.
     use super::*;
     use loom::cell::UnsafeCell;
     use loom::thread;

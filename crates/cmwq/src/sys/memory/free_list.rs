@@ -1,4 +1,5 @@
-//! A free list: objects kept for reuse. The objects that were not needed since the last trim are given up, except a few.
+//! A free list: objects kept for reuse. The objects that were not needed since the last trim are
+//! given up, except a few.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;

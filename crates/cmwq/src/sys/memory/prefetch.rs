@@ -3,13 +3,15 @@
 /// Bytes of a line.
 pub(crate) const LINE: usize = 64;
 
-/// Prefetches the line of `address` for writing. A hint: any address is allowed, and nothing is read or written.
+/// Prefetches the line of `address` for writing. A hint: any address is allowed, and nothing is
+/// read or written.
 #[inline(always)]
 pub(crate) fn to_write(address: usize) {
     #[cfg(cmwq_sim)]
     crate::sys::atomic::prefetch(address, true);
     #[cfg(all(target_arch = "x86_64", not(cmwq_sim)))]
-    // SAFETY: PREFETCHW faults at no address and changes no memory, register or flag; processors without it execute a NOP.
+    // SAFETY: PREFETCHW faults at no address and changes no memory, register or flag; processors
+    // without it execute a NOP.
     unsafe {
         std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
     }

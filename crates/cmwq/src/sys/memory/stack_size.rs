@@ -3,7 +3,8 @@
 /// A multiple of the page size of every machine.
 const PAGE: usize = 64 << 10;
 
-/// Whether the system grants a thread a stack of `bytes` bytes, in the present state of the process and the machine.
+/// Whether the system grants a thread a stack of `bytes` bytes, in the present state of the process
+/// and the machine.
 ///
 /// # Errors
 /// It does not; the largest stack that it would grant, in bytes.
@@ -23,8 +24,9 @@ pub(crate) fn check(bytes: usize) -> Result<(), usize> {
     Err(most * PAGE)
 }
 
-/// Does what the C library does for the stack of a new thread: it maps address space with a guard page, and makes it writable, which is when the
-/// system compares the size with its memory. The pages are not touched, so no memory is used.
+/// Does what the C library does for the stack of a new thread: it maps address space with a guard
+/// page, and makes it writable, which is when the system compares the size with its memory. The
+/// pages are not touched, so no memory is used.
 fn is_granted(bytes: usize) -> bool {
     let Some(len) = bytes.checked_add(2 * PAGE) else {
         return false;

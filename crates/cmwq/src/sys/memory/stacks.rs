@@ -1,8 +1,8 @@
 //! Reuses the stacks of the model checker's threads.
 //!
-//! loom maps a stack for each thread of each execution that it explores, and unmaps it: the calls and the page faults took two thirds of the
-//! models' time. The three functions here override the C library's in the test program of `cmwq-models`. They pass all other memory to the
-//! system.
+//! loom maps a stack for each thread of each execution that it explores, and unmaps it: the calls
+//! and the page faults took two thirds of the models' time. The three functions here override the C
+//! library's in the test program of `cmwq-models`. They pass all other memory to the system.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};

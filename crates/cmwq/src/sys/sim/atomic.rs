@@ -1,8 +1,9 @@
 //! Atomics of the virtual machine: the scheduler sees each operation, and charges it for its cache line.
 //!
-//! All virtual threads share one OS thread, so the operation itself is the standard library's. The machine is sequentially consistent
-//! and orderings have no effect, unless its memory is [weak](cmwq_vm::weak): then that says which value a load returns, and what is in memory is the newest
-//! one.
+//! All virtual threads share one OS thread, so the operation itself is the standard library's. The
+//! machine is sequentially consistent and orderings have no effect, unless its memory is
+//! [weak](cmwq_vm::weak): then that says which value a load returns, and what is in memory is the
+//! newest one.
 
 use cmwq_vm::{Access, os, weak};
 

@@ -1,4 +1,5 @@
-//! Thread-local values of virtual threads: these share one OS thread, and so would share the standard library's values.
+//! Thread-local values of virtual threads: these share one OS thread, and so would share the
+//! standard library's values.
 
 use cmwq_vm::os;
 use std::cell::{Cell, RefCell};
@@ -21,7 +22,8 @@ impl<T: 'static> LocalKey<T> {
     pub(crate) fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Result<R, AccessError> {
         let key = std::ptr::from_ref(self) as usize;
         let value = os::local(key, self.make).ok_or(AccessError)?;
-        // SAFETY: the value lies in a box that the thread owns until its end. This is that thread, and it does not end before `f` returns.
+        // SAFETY: the value lies in a box that the thread owns until its end. This is that thread,
+        // and it does not end before `f` returns.
         Ok(f(unsafe { &*value }))
     }
 

@@ -1,4 +1,5 @@
-//! Locks of the virtual machine, built like the standard library's: three states and a futex, with some spinning first.
+//! Locks of the virtual machine, built like the standard library's: three states and a futex, with
+//! some spinning first.
 
 use super::atomic::{AtomicU32, Ordering};
 use super::park::{wait_on, wake_all_at, wake_one};

@@ -10,7 +10,8 @@ pub(crate) fn spawn(name: &str, main: impl FnOnce() + Send + 'static) -> io::Res
     os::spawn(name, None, main).map(drop)
 }
 
-/// Nothing on the virtual machine binds the threads of others, so the caller does not wait until the thread has bound itself.
+/// Nothing on the virtual machine binds the threads of others, so the caller does not wait until
+/// the thread has bound itself.
 pub(crate) fn spawn_bound(
     name: &str,
     cpus: &CpuSet,

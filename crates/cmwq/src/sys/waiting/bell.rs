@@ -42,20 +42,22 @@ impl BellSlot {
     /// The slot is the caller's.
     fn open(&self, fd: i32) {
         self.rung.store(0, Ordering::Relaxed);
-        // Release: a ringer of the bell before this one may read the descriptor, and uses it after it was made. Of the two that must not miss each
-        // other, a ringer and the closing thread, this is neither.
+        // Release: a ringer of the bell before this one may read the descriptor, and uses it after
+        // it was made. Of the two that must not miss each other, a ringer and the closing thread,
+        // this is neither.
         self.fd.store(!fd, Ordering::Release);
     }
 
     /// Calls `write` with the descriptor, unless the bell is closed. It is not closed meanwhile.
     fn ring(&self, write: impl FnOnce(i32)) {
-        // SeqCst: the ringer counts itself, then reads the descriptor; the closing thread removes the descriptor, then reads the count. At least
-        // one of the two sees the other.
+        // SeqCst: the ringer counts itself, then reads the descriptor; the closing thread removes
+        // the descriptor, then reads the count. At least one of the two sees the other.
         self.ringers.fetch_add(1, Ordering::SeqCst);
         let complement = self.fd.load(Ordering::SeqCst);
         if complement != NONE {
             write(!complement);
-            // Release: the thread that takes the mark reads the descriptor after this write. Both change the mark by one step, so none is lost.
+            // Release: the thread that takes the mark reads the descriptor after this write. Both
+            // change the mark by one step, so none is lost.
             self.rung.swap(1, Ordering::Release);
         }
         // Release: the ringer does not use the descriptor any more.
@@ -64,16 +66,19 @@ impl BellSlot {
 
     /// Whether the descriptor may be readable, which it is not for long: the caller reads it.
     fn clear(&self) -> bool {
-        // A ringer that has written but not set `rung` yet is still counted. Acquire: the mark of one that has left is seen.
+        // A ringer that has written but not set `rung` yet is still counted. Acquire: the mark of
+        // one that has left is seen.
         if self.ringers.load(Ordering::Acquire) == 0 && self.rung.load(Ordering::Relaxed) == 0 {
             return false;
         }
-        // Acquire: the write of the ringer whose mark this takes. A mark that comes later stays for the next time.
+        // Acquire: the write of the ringer whose mark this takes. A mark that comes later stays for
+        // the next time.
         self.rung.swap(0, Ordering::Acquire);
         true
     }
 
-    /// Returns when no ringer uses the descriptor. The caller then closes it, and [leaves](Self::leave) the slot.
+    /// Returns when no ringer uses the descriptor. The caller then closes it, and
+    /// [leaves](Self::leave) the slot.
     fn close(&self, waits: bool) {
         self.fd.store(NONE, Ordering::SeqCst);
         while waits && self.ringers.load(Ordering::SeqCst) != 0 {
@@ -371,7 +376,8 @@ mod model {
 
     /// What the system keeps of an eventfd.
     struct Eventfd {
-        /// The system orders calls by a lock. That orders more than the bell may rely on, so it can be left out.
+        /// The system orders calls by a lock. That orders more than the bell may rely on, so it can
+        /// be left out.
         lock: Option<loom::sync::Mutex<()>>,
         readable: AtomicU32,
     }

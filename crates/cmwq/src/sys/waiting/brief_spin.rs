@@ -1,4 +1,5 @@
-//! A short spin before an expensive step that may turn out not to be needed, where such spins have paid off lately.
+//! A short spin before an expensive step that may turn out not to be needed, where such spins have
+//! paid off lately.
 #![forbid(unsafe_code)]
 
 use crate::sys::atomic::Ordering;

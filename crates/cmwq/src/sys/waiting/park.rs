@@ -1,6 +1,7 @@
 //! Parking: one token for each sleeper, and a wait on a word.
 //!
-//! cmwq does not use `std::thread::park`: its token belongs to the user's code, which may call it inside a work item.
+//! cmwq does not use `std::thread::park`: its token belongs to the user's code, which may call it
+//! inside a work item.
 
 #[cfg(not(cmwq_loom))]
 pub(crate) use futex::{wait_on, wake_all_at, wake_one};
@@ -19,8 +20,8 @@ mod futex {
     use rustix::thread::{Timespec, futex};
     use std::time::Duration;
 
-    /// Sleeps while `word` holds `value`, at most `timeout`; returns at a wake-up, a change of the word seen at entry,
-    /// the time-out, or spuriously.
+    /// Sleeps while `word` holds `value`, at most `timeout`; returns at a wake-up, a change of the
+    /// word seen at entry, the time-out, or spuriously.
     #[cfg(not(cmwq_sim))]
     pub(crate) fn wait_on(word: &AtomicU32, value: u32, timeout: Option<Duration>) {
         let timeout = timeout.map(|t| Timespec {
@@ -31,8 +32,9 @@ mod futex {
         let _ = futex::wait(word, futex::Flags::PRIVATE, value, timeout.as_ref());
     }
 
-    /// Wakes every thread that sleeps on the word at this address. The word may have been freed: the system only searches sleepers by address, and
-    /// a thread that sleeps on a new word there treats it as a spurious wake-up.
+    /// Wakes every thread that sleeps on the word at this address. The word may have been freed:
+    /// the system only searches sleepers by address, and a thread that sleeps on a new word there
+    /// treats it as a spurious wake-up.
     #[cfg(not(cmwq_sim))]
     pub(crate) fn wake_all_at(word: *const AtomicU32) {
         // SAFETY: FUTEX_WAKE on a private futex takes the address as a number and never reads the word.
@@ -184,7 +186,8 @@ mod modelled {
     use std::time::Duration;
 
     loom::lazy_static! {
-        /// All sleepers on all words. The lock is the kernel's: no thread wakes another between the comparison and the sleep.
+        /// All sleepers on all words. The lock is the kernel's: no thread wakes another between the
+        /// comparison and the sleep.
         static ref SLEEPERS: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
     }
 

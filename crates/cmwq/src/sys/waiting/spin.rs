@@ -1,24 +1,29 @@
 //! Spinning for a short while before parking, when that has paid off lately.
 //!
-//! Parking and being woken costs the sleeper's and the waker's system call and, across CPUs, an interrupt and an idle exit: 5 us on one CPU,
-//! 70 us across two on the virtual machine of docs/lab. Spinning costs the CPU. The classic rule is to spin about as long as a sleep would
-//! cost. Here the spin budget also adapts: it doubles when the spin succeeds and halves when it does not, down to nothing, so a process whose
-//! work is rare does not burn its CPUs. A spent spin budget is probed again now and then, ever more rarely while that fails.
+//! Parking and being woken costs the sleeper's and the waker's system call and, across CPUs, an
+//! interrupt and an idle exit: 5 us on one CPU, 70 us across two on the virtual machine of
+//! docs/lab. Spinning costs the CPU. The classic rule is to spin about as long as a sleep would
+//! cost. Here the spin budget also adapts: it doubles when the spin succeeds and halves when it
+//! does not, down to nothing, so a process whose work is rare does not burn its CPUs. A spent spin
+//! budget is probed again now and then, ever more rarely while that fails.
 //!
-//! Between two rounds of polls the waiter yields: if the thread that it waits for wants the same CPU, that thread runs at once. The length of
-//! a round adapts too: short where the result tends to be there right after a yield (both sides share a CPU), long where it comes by itself
-//! (the other side runs on another CPU, and a yield would only delay the answer). While rounds are short, one in several is long: otherwise, where
-//! several waiters share a CPU, each would find its answer after the yield to another, for ever.
+//! Between two rounds of polls the waiter yields: if the thread that it waits for wants the same
+//! CPU, that thread runs at once. The length of a round adapts too: short where the result tends to
+//! be there right after a yield (both sides share a CPU), long where it comes by itself (the other
+//! side runs on another CPU, and a yield would only delay the answer). While rounds are short, one
+//! in several is long: otherwise, where several waiters share a CPU, each would find its answer
+//! after the yield to another, for ever.
 //!
 //! A yield to a thread that computes takes that thread's whole time slice. If that happens often, the
 //! next waits poll without yielding, and end after their spin budget.
 //!
-//! A wait with a deadline spins only as long as the deadline is far: a thread that yields gets its CPU back after the time slices of all
-//! others there, but a timer wakes a thread that sleeps.
+//! A wait with a deadline spins only as long as the deadline is far: a thread that yields gets its
+//! CPU back after the time slices of all others there, but a timer wakes a thread that sleeps.
 //!
-//! If a yield takes long because other threads that spin on this CPU get their answers ([yield epochs](super::yield_epoch)), that time does not count
-//! against the spin budget: with more such threads than CPUs each gets its answers without a switch for a whole time slice, instead of all of
-//! them sleeping and waking each other.
+//! If a yield takes long because other threads that spin on this CPU get their answers ([yield
+//! epochs](super::yield_epoch)), that time does not count against the spin budget: with more such
+//! threads than CPUs each gets its answers without a switch for a whole time slice, instead of all
+//! of them sleeping and waking each other.
 #![forbid(unsafe_code)]
 
 use super::yield_epoch::YieldEpoch;
@@ -31,8 +36,8 @@ use crate::sys::{clock, task};
 pub(crate) const MAX_NS: u32 = 15_000;
 /// Polls in one round at most.
 const MAX_POLLS: u32 = 256;
-/// The same for workers. A worker that yields because the next item comes a little late may give its CPU to several waiters, none of which is
-/// answered before the worker is back.
+/// The same for workers. A worker that yields because the next item comes a little late may give
+/// its CPU to several waiters, none of which is answered before the worker is back.
 pub(crate) const MAX_POLLS_OF_WORKERS: u32 = 4 * MAX_POLLS;
 /// A wait that took this long, though no spin budget is as long, was preempted: by the host of a
 /// virtual machine, or by a thread that computes. A sleeper would have been woken long before.
@@ -281,7 +286,8 @@ mod tests {
     fn the_time_of_others_that_wait_and_get_on_is_not_the_waiters() {
         let cpu = cpu::current().unwrap_or(0);
         thread::bind_current(&CpuSet::from_iter([cpu])).expect("it runs there");
-        // Yields take far longer than any spin budget, and meanwhile other threads advance the yield epoch by `epochs`.
+        // Yields take far longer than any spin budget, and meanwhile other threads advance the
+        // yield epoch by `epochs`.
         let wait = |spin_budget: &SpinBudget, epochs: u32| {
             let yields = Cell::new(0);
             let yield_now = || {
@@ -302,7 +308,8 @@ mod tests {
                 let spin_budget = SpinBudget::up_to(MIN_POLLS);
                 let polls = spin_budget.polls.load(Ordering::Relaxed);
                 let result_now = wait(&spin_budget, epochs);
-                // A result that is there after the time of others may have been there for long: that says nothing about the rounds.
+                // A result that is there after the time of others may have been there for long:
+                // that says nothing about the rounds.
                 assert_eq!(spin_budget.polls.load(Ordering::Relaxed), polls);
                 result_now == result && spin_budget.preempted.load(Ordering::Relaxed) == preempted
             })
@@ -352,8 +359,8 @@ mod tests {
         assert_eq!(spin_budget.ns.load(Ordering::Relaxed), MAX_NS);
     }
 
-    /// Short rounds end with a yield, which gives the CPU to another waiter, so the answer is always found after one: without a long round
-    /// now and then they would stay short for ever.
+    /// Short rounds end with a yield, which gives the CPU to another waiter, so the answer is
+    /// always found after one: without a long round now and then they would stay short for ever.
     #[test]
     fn short_rounds_are_long_now_and_then_and_stay_long_if_that_finds_the_answer() {
         let spin_budget = SpinBudget::new();

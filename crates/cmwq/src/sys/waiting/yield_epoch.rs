@@ -1,4 +1,5 @@
-//! Yield epochs: whether other threads that spin on a CPU get their answers. A thread that begins to spin advances its CPU's epoch.
+//! Yield epochs: whether other threads that spin on a CPU get their answers. A thread that begins
+//! to spin advances its CPU's epoch.
 //!
 //! A thread that yields and comes back late has lost its CPU to another thread. If that thread
 //! computed, sleeping would have been better than spinning. If the threads that ran were spinning

@@ -24,9 +24,10 @@ mod awaiting;
 
 /// Collects the results of items for a thread that waits in an event loop of its own.
 ///
-/// Items are [submitted](Self::submit) to a workqueue with a token, and post what they return with that token. The owner
-/// [drains](Self::drain) the entries in batches. It may sleep in [`wait`](Self::wait), or in epoll, poll, tokio's `AsyncFd` or libuv's
-/// `uv_poll` on an eventfd that becomes readable when there are entries:
+/// Items are [submitted](Self::submit) to a workqueue with a token, and post what they return with
+/// that token. The owner [drains](Self::drain) the entries in batches. It may sleep in
+/// [`wait`](Self::wait), or in epoll, poll, tokio's `AsyncFd` or libuv's `uv_poll` on an eventfd
+/// that becomes readable when there are entries:
 ///
 /// ```no_run
 /// # use cmwq::{CompletionQueue, Workqueue};
@@ -70,10 +71,12 @@ mod awaiting;
 /// although there are entries. When the last owner is dropped, the entries are dropped as well.
 /// Items that were submitted run all the same, and their results are dropped.
 ///
-/// **Fork.** In a child process an inherited queue is closed: it takes no posts and no items, and nothing is drained from it.
+/// **Fork.** In a child process an inherited queue is closed: it takes no posts and no items, and
+/// nothing is drained from it.
 ///
-/// **Memory.** Each entry is a block of its own, which is reused. Without a [capacity](CompletionQueueBuilder::capacity) the number of
-/// entries is that of the items submitted and not drained.
+/// **Memory.** Each entry is a block of its own, which is reused. Without a
+/// [capacity](CompletionQueueBuilder::capacity) the number of entries is that of the items
+/// submitted and not drained.
 pub struct CompletionQueue<T> {
     pub(in crate::workqueue) inner: Arc<CompletionQueueState<T>>,
     /// The eventfd, which is closed with the last owner.

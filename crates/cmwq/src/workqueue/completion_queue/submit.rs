@@ -6,7 +6,7 @@ use super::queue::{Completed, CompletionQueueState, FULL};
 use crate::error::Refused;
 use crate::item::{Pending, closure};
 use crate::trace::foreign;
-use crate::workqueue::task::join::REPORTED;
+use crate::workqueue::task::join::joinable::REPORTED;
 use crate::workqueue::task::join_error::JoinError;
 use crate::workqueue::{BatchRefused, Workqueue};
 use std::fmt;

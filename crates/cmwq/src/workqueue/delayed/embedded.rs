@@ -15,7 +15,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A delayed work item as a field of a value of type `T`, which is in an [`Arc`]: an [`EmbeddedWork`] with a timer.
+/// A delayed work item as a field of a value of type `T`, which is in an [`Arc`]: an
+/// [`EmbeddedWork`] with a timer.
 ///
 /// The item is pending from the moment it is queued, both while its timer runs and while it is on a
 /// queue. It keeps the value alive all that time.

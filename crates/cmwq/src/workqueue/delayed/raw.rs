@@ -168,7 +168,8 @@ impl Workqueue {
         // SAFETY: valid by the caller's promise; the key is not used once the item may run.
         let timer = unsafe { &(*item.as_ptr()).timer };
         let armed = |claimed| self.armed_raw(cpu, claimed);
-        // SAFETY: by the caller's promise; from the caller's own pointer, so that the function may get to the whole.
+        // SAFETY: by the caller's promise; from the caller's own pointer, so that the function may
+        // get to the whole.
         Ok(unsafe { self.start_timer(item.cast(), timer, delay, armed) })
     }
 

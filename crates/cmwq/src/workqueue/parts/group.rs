@@ -43,21 +43,26 @@ use std::sync::{Arc, Weak};
 /// workqueue's own [`max_active`](crate::WorkqueueBuilder::max_active). It is for a program with
 /// several kinds of workqueues and one total.
 ///
-/// It counts all active items of its workqueues, on all nodes. So a group of a single workqueue is a total over all NUMA nodes, which
-/// `max_active` is not. When the limit is reached, free credits go to the waiting workqueues in turn, one item each. A workqueue below its
-/// own limit and the group's pays nothing for its items; a workqueue without a group pays nothing at all.
+/// It counts all active items of its workqueues, on all nodes. So a group of a single workqueue is
+/// a total over all NUMA nodes, which `max_active` is not. When the limit is reached, free credits
+/// go to the waiting workqueues in turn, one item each. A workqueue below its own limit and the
+/// group's pays nothing for its items; a workqueue without a group pays nothing at all.
 ///
 /// Effects of a group on other features:
 ///
-/// - **Order** stays as it is: an [ordered](crate::WorkqueueBuilder::ordered) workqueue has one active item at a time, which needs a
-///   credit.
-/// - **Freezing**: a frozen workqueue starts nothing and holds only the credits of the items that it still runs.
+/// - **Order** stays as it is: an [ordered](crate::WorkqueueBuilder::ordered) workqueue has one
+///   active item at a time, which needs a credit.
+/// - **Freezing**: a frozen workqueue starts nothing and holds only the credits of the items that
+///   it still runs.
 /// - **Flush and drain** wait as usual, also for items that wait for a credit of the group.
-/// - **Rescuers** run items that have a credit. So a [`mem_reclaim`](crate::WorkqueueBuilder::mem_reclaim) workqueue depends on the other
-///   workqueues of its group, as if they were one workqueue: its group must not contain a workqueue that may wait for it.
-/// - **Items that wait for each other**: an item keeps its credit while it waits. If items that hold all credits wait for items of the same
-///   group, none of them ends; the same holds for `max_active` of one workqueue. If all those items run on one thread, as a single one does,
-///   the wait is an [error](crate::JoinError::OwnItem).
+/// - **Rescuers** run items that have a credit. So a
+///   [`mem_reclaim`](crate::WorkqueueBuilder::mem_reclaim) workqueue depends on the other
+///   workqueues of its group, as if they were one workqueue: its group must not contain a workqueue
+///   that may wait for it.
+/// - **Items that wait for each other**: an item keeps its credit while it waits. If items that
+///   hold all credits wait for items of the same group, none of them ends; the same holds for
+///   `max_active` of one workqueue. If all those items run on one thread, as a single one does, the
+///   wait is an [error](crate::JoinError::OwnItem).
 /// - BH workqueues have no limit, and no group.
 ///
 /// ```

@@ -1,4 +1,5 @@
-//! A counted reference to a value in a reused [block](crate::sys::blocks): like `Arc`, but on free-list memory.
+//! A counted reference to a value in a reused [block](crate::sys::blocks): like `Arc`, but on
+//! free-list memory.
 
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::blocks;

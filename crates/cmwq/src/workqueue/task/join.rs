@@ -5,13 +5,12 @@ use super::counted::{RefCounted, Reference};
 use super::own_wait::{may_join, not_in_waker};
 use super::shared::ResultState;
 use crate::error::Refused;
-use crate::item::{Callable, Pending, RawWork, WorkFn};
+use crate::item::{RawWork, WorkFn};
 use crate::pool::{Waiter, spawn_history};
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::cell::alone;
 use crate::sys::names;
 use crate::trace::foreign;
-use std::any::Any;
 use std::cell::UnsafeCell;
 use std::mem::offset_of;
 use std::panic::Location;
@@ -19,10 +18,14 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 mod handle;
+pub(crate) mod joinable;
+
+use joinable::{Joinable, REPORTED, Reclaimed};
 
 pub use super::join_error::{JoinError, PanicPayload};
 
-/// The item of one `spawn()`. The engine sees `raw`, the first field; the rest belongs to the closure and its handle.
+/// The item of one `spawn()`. The engine sees `raw`, the first field; the rest belongs to the
+/// closure and its handle.
 ///
 /// It is kept small: a task of up to 120 bytes is in a reused [block](crate::sys::blocks). A
 /// closure of 56 bytes fits.
@@ -40,29 +43,9 @@ enum Stage<F, T> {
     Taken,
 }
 
-// SAFETY: one thread at a time uses `stage`: the only thread that runs or refuses the item, until `done` is set, and from then on the only
-// handle. `done` orders the two.
+// SAFETY: one thread at a time uses `stage`: the only thread that runs or refuses the item, until
+// `done` is set, and from then on the only handle. `done` orders the two.
 unsafe impl<F: Send, T: Send> Sync for JoinableTask<F, T> {}
-
-/// What a handle can do with a task, whatever the type of its closure is.
-trait Joinable<T>: RefCounted + Send + Sync {
-    fn shared(&self) -> &ResultState;
-    fn raw(&self) -> &RawWork;
-    /// Calls the closure for the handle, which takes the result; returns whether it panicked. Notifies no waiter.
-    ///
-    /// # Safety
-    /// Only for the handle, whose thread also has the queue's reference and gives it up by this call.
-    unsafe fn run_alone(&self) -> bool;
-    /// Drops a closure that will not run, and completes the handle.
-    ///
-    /// # Safety
-    /// Only for the thread that has taken the item off its queue, and with it the queue's reference, which this gives up. The handle
-    /// exists.
-    unsafe fn abort(&self);
-    /// # Safety
-    /// Only for the handle, after `done`, or after [`run_alone`](Self::run_alone).
-    unsafe fn take_result(&self) -> Result<T, JoinError>;
-}
 
 // SAFETY: nothing else uses this field.
 unsafe impl<F, T> RefCounted for JoinableTask<F, T> {
@@ -96,7 +79,8 @@ impl<F: FnOnce() -> T + Send, T: Send> Joinable<T> for JoinableTask<F, T> {
     }
 
     unsafe fn abort(&self) {
-        // SAFETY: by the contract no thread runs it, and the caller has the queue's reference; the handle's keeps the task.
+        // SAFETY: by the contract no thread runs it, and the caller has the queue's reference; the
+        // handle's keeps the task.
         unsafe {
             let _queues = Reference::from_raw(NonNull::from(self));
             self.finish_without_run(JoinError::Aborted);
@@ -299,57 +283,29 @@ where
     }
 }
 
-/// The payload that the engine catches when a closure has panicked.
-pub(crate) const REPORTED: &str = "reported through the join handle";
-
-/// An item that no thread has begun and that the joining thread has taken back. This thread has
-/// both references to the task, so no part of the task is shared any more.
-struct Reclaimed<'h, T> {
-    task: &'h dyn Joinable<T>,
-    item: Pending,
-}
-
-impl<T> Callable for Reclaimed<'_, T> {
-    #[inline]
-    fn address(&self) -> usize {
-        self.item.address()
-    }
-
-    #[inline]
-    fn func(&self) -> Option<WorkFn> {
-        self.item.func()
-    }
-
-    #[inline]
-    fn call(self) -> Result<(), Box<dyn Any + Send>> {
-        self.item.discard();
-        // SAFETY: the queue's reference was in the item.
-        match unsafe { self.task.run_alone() } {
-            true => Err(Box::new(REPORTED)),
-            false => Ok(()),
-        }
-    }
-}
-
 /// Waits for the result of a spawned closure: block on [`join`](JoinHandle::join), or `.await` it.
 ///
-/// Dropping the handle *detaches* the closure, as tokio's `spawn_blocking` does: it runs all the same, and its result is dropped.
-/// [`abort`](JoinHandle::abort) takes back a closure that has not begun, and [`abort_on_drop`](JoinHandle::abort_on_drop) does so when the
-/// handle, or the future that awaits it, is dropped. A closure that has begun always runs to its end.
+/// Dropping the handle *detaches* the closure, as tokio's `spawn_blocking` does: it runs all the
+/// same, and its result is dropped. [`abort`](JoinHandle::abort) takes back a closure that has not
+/// begun, and [`abort_on_drop`](JoinHandle::abort_on_drop) does so when the handle, or the future
+/// that awaits it, is dropped. A closure that has begun always runs to its end.
 ///
-/// `join` is an [error](JoinError::OwnItem) inside the closure itself, and inside an item that the closure joins and runs itself. It is the same
-/// error inside an item that has the place which the closure waits for: that of an [ordered](crate::WorkqueueBuilder::ordered) workqueue, or all
-/// places of its `max_active` or its [group](crate::ConcurrencyGroup), if items that the calling thread runs have them. A poll in such an item is
-/// pending and no error, because the item may run an executor, of which another task awaits the closure. But an item that blocks on the future
+/// `join` is an [error](JoinError::OwnItem) inside the closure itself, and inside an item that the
+/// closure joins and runs itself. It is the same error inside an item that has the place which the
+/// closure waits for: that of an [ordered](crate::WorkqueueBuilder::ordered) workqueue, or all
+/// places of its `max_active` or its [group](crate::ConcurrencyGroup), if items that the calling
+/// thread runs have them. A poll in such an item is pending and no error, because the item may run
+/// an executor, of which another task awaits the closure. But an item that blocks on the future
 /// there, as in an executor's `block_on`, waits for ever.
 ///
-/// Two items that run on two workers and join each other wait for ever, as two threads that join each other do: neither can end first. Nothing
-/// detects such a cycle.
+/// Two items that run on two workers and join each other wait for ever, as two threads that join
+/// each other do: neither can end first. Nothing detects such a cycle.
 ///
-/// As a future the handle keeps one waker, that of the last poll, and wakes it at most once. A poll that has to wait may call the wakers of other
-/// tasks that await items of the same pool, if their wake-ups were deferred: do not poll while you hold a lock that such a waker takes. A waker must
-/// not wait for items, because a worker or the pool's monitor may call it. What the closure did is visible when `join` has returned or the future is
-/// ready.
+/// As a future the handle keeps one waker, that of the last poll, and wakes it at most once. A poll
+/// that has to wait may call the wakers of other tasks that await items of the same pool, if their
+/// wake-ups were deferred: do not poll while you hold a lock that such a waker takes. A waker must
+/// not wait for items, because a worker or the pool's monitor may call it. What the closure did is
+/// visible when `join` has returned or the future is ready.
 ///
 /// ```
 /// # let queue = cmwq::Workqueue::builder("doc").build()?;
@@ -364,11 +320,12 @@ pub struct JoinHandle<T> {
 }
 
 impl<T> JoinHandle<T> {
-    /// Waits for the closure and returns its result. If no worker has begun the closure, the calling thread may run it, and no other item,
-    /// instead of sleeping: see [`workers_only`](crate::WorkqueueBuilder::workers_only).
+    /// Waits for the closure and returns its result. If no worker has begun the closure, the
+    /// calling thread may run it, and no other item, instead of sleeping: see
+    /// [`workers_only`](crate::WorkqueueBuilder::workers_only).
     ///
-    /// On a worker this counts as blocking, and the pool runs another worker instead. So items may join items of their own queue as long as
-    /// `max_active` lets those run.
+    /// On a worker this counts as blocking, and the pool runs another worker instead. So items may
+    /// join items of their own queue as long as `max_active` lets those run.
     ///
     /// ```
     /// # let queue = cmwq::Workqueue::builder("doc").build()?;
@@ -379,8 +336,9 @@ impl<T> JoinHandle<T> {
     /// ```
     ///
     /// # Errors
-    /// [`JoinError::Panicked`] with the closure's panic payload; [`JoinError::Refused`] if the queue refused it; [`JoinError::Taken`] if
-    /// the handle was polled to completion before; [`JoinError::OwnItem`] from inside the closure itself; [`JoinError::InWaker`].
+    /// [`JoinError::Panicked`] with the closure's panic payload; [`JoinError::Refused`] if the
+    /// queue refused it; [`JoinError::Taken`] if the handle was polled to completion before;
+    /// [`JoinError::OwnItem`] from inside the closure itself; [`JoinError::InWaker`].
     pub fn join(self) -> Result<T, JoinError> {
         self.join_by(None)
     }
@@ -448,8 +406,9 @@ impl<T> JoinHandle<T> {
         Some(unsafe { self.task.take_result() })
     }
 
-    /// If the closure has not begun, this takes it off its queue and drops it, and the handle's result is [`JoinError::Aborted`]. `false`: the
-    /// closure has begun or ended, and its result is available when it has ended. This does not wait.
+    /// If the closure has not begun, this takes it off its queue and drops it, and the handle's
+    /// result is [`JoinError::Aborted`]. `false`: the closure has begun or ended, and its result is
+    /// available when it has ended. This does not wait.
     ///
     /// ```
     /// # let queue = cmwq::Workqueue::builder("doc").build()?;
@@ -470,7 +429,8 @@ impl<T> JoinHandle<T> {
         let Some(item) = control::reclaim(raw) else {
             return false;
         };
-        // No thread claims it again, but another thread that aborts it meanwhile must see that it is not pending any more.
+        // No thread claims it again, but another thread that aborts it meanwhile must see that it
+        // is not pending any more.
         item.release();
         // SAFETY: the queue's reference was in the item, and this is the handle.
         unsafe { self.task.abort() };

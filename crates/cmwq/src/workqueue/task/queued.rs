@@ -31,8 +31,8 @@ use std::fmt;
 pub enum Queued {
     /// One new instance was accepted and will run.
     Accepted,
-    /// The item was pending already: nothing changed. The pending instance has not started and will see what the caller
-    /// stored before.
+    /// The item was pending already: nothing changed. The pending instance has not started and will
+    /// see what the caller stored before.
     AlreadyPending,
     /// The item is disabled. Nothing changed, and the request is lost.
     Disabled,

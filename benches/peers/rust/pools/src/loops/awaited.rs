@@ -1,5 +1,6 @@
-//! Await: asynchronous tasks on a tokio runtime, each of which hands an item to a pool and awaits it, again and again. What is measured is how a pool serves a program whose
-//! threads must not wait. Every seventh item of a task is timed, from before it is queued to when its task goes on.
+//! Await: asynchronous tasks on a tokio runtime, each of which hands an item to a pool and awaits
+//! it, again and again. What is measured is how a pool serves a program whose threads must not
+//! wait. Every seventh item of a task is timed, from before it is queued to when its task goes on.
 
 use super::{Phase, Tally, reads, timed_by};
 use crate::job::{Job, Target, forever};

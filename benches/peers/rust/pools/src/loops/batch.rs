@@ -1,5 +1,6 @@
-//! Batch: queue as fast as possible in bursts, each with one call where the pool has one, then wait for all; in rounds, so that memory is bounded. The
-//! time of every 61st burst is divided by its items.
+//! Batch: queue as fast as possible in bursts, each with one call where the pool has one, then wait
+//! for all; in rounds, so that memory is bounded. The time of every 61st burst is divided by its
+//! items.
 
 use super::{Tally, report};
 use crate::job::{Job, Pool, Target, forever};

@@ -1,6 +1,7 @@
-//! Fork: a tree of forks and joins, again and again. Each of the 4096 leaves computes for a hundredth of what an item of `window` does (200 ns), and each
-//! node above forks one half of its leaves and does the other itself. Pools for recursion are made for this. Every tree is timed. The items are
-//! the leaves.
+//! Fork: a tree of forks and joins, again and again. Each of the 4096 leaves computes for a
+//! hundredth of what an item of `window` does (200 ns), and each node above forks one half of its
+//! leaves and does the other itself. Pools for recursion are made for this. Every tree is timed.
+//! The items are the leaves.
 //!
 //! Scope: the same with 64 leaves that the issuer spawns in a scope, which it waits for.
 

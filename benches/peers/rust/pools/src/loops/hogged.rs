@@ -1,5 +1,6 @@
-//! Hogged: how soon an empty item starts while items queued before it compute for long. In batches: first the hogs are queued, then
-//! a sample every period, whether or not the samples before it have started. A batch ends with its hogs and samples.
+//! Hogged: how soon an empty item starts while items queued before it compute for long. In batches:
+//! first the hogs are queued, then a sample every period, whether or not the samples before it have
+//! started. A batch ends with its hogs and samples.
 
 use super::{Tally, report};
 use crate::job::{Job, Pool, Target, forever};

@@ -1,5 +1,5 @@
-//! Idle: one item every two milliseconds, timed from before it is queued to its start; then nothing for as long as the
-//! caller wants, who measures the CPU time of this process meanwhile.
+//! Idle: one item every two milliseconds, timed from before it is queued to its start; then nothing
+//! for as long as the caller wants, who measures the CPU time of this process meanwhile.
 
 use super::{Tally, report};
 use crate::job::{Job, Pool, Target, forever};

@@ -117,7 +117,9 @@ pub(crate) fn timed(
     })
 }
 
-/// Measures tasks for the time of the options, with `cpu_time` for what they and their items have used. `start` starts them and returns what waits for their end, which a thread of its own does meanwhile.
+/// Measures tasks for the time of the options, with `cpu_time` for what they and their items have
+/// used. `start` starts them and returns what waits for their end, which a thread of its own does
+/// meanwhile.
 #[cfg(feature = "peers")]
 pub(crate) fn timed_by<W>(
     options: &Options,

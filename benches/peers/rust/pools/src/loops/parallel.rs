@@ -1,5 +1,6 @@
-//! Loop: a parallel loop over the elements of a slice in memory, again and again; `loop-1e5` has 100,000 of them and `loop-1e7` ten million. An issuer
-//! waits for the end of its loop, and may take part. Every loop is timed. The items are the elements.
+//! Loop: a parallel loop over the elements of a slice in memory, again and again; `loop-1e5` has
+//! 100,000 of them and `loop-1e7` ten million. An issuer waits for the end of its loop, and may
+//! take part. Every loop is timed. The items are the elements.
 
 use super::{Tally, timed};
 use crate::machine::now_ns;

@@ -1,9 +1,11 @@
-//! Await-cache: asynchronous tasks that have a pool open, read and look through small files of the page cache, one after the other, as a package manager
-//! does with what it has cached; its published pool of four threads is a constant that was found by measuring.
+//! Await-cache: asynchronous tasks that have a pool open, read and look through small files of the
+//! page cache, one after the other, as a package manager does with what it has cached; its
+//! published pool of four threads is a constant that was found by measuring.
 //!
-//! Await-reads: asynchronous tasks that have a pool read from the page cache and await that, each then sleeping for half a millisecond, on a machine
-//! whose CPUs are all kept busy by other threads of the program. What is measured is the hand-over: how long a short read waits for a thread, and its
-//! task for the CPU.
+//! Await-reads: asynchronous tasks that have a pool read from the page cache and await that, each
+//! then sleeping for half a millisecond, on a machine whose CPUs are all kept busy by other threads
+//! of the program. What is measured is the hand-over: how long a short read waits for a thread, and
+//! its task for the CPU.
 
 use super::awaited::Awaiting;
 use super::{Phase, Tally, timed_by};

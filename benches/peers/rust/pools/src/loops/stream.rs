@@ -1,5 +1,6 @@
-//! Stream: requests come one after the other at a fixed rate, whatever becomes of those before them. Each computes, and is timed from the moment
-//! at which it was to come to its end, so that what holds the issuer up counts as well.
+//! Stream: requests come one after the other at a fixed rate, whatever becomes of those before
+//! them. Each computes, and is timed from the moment at which it was to come to its end, so that
+//! what holds the issuer up counts as well.
 
 use super::{Tally, report};
 use crate::job::{Job, Pool, Target, forever};
@@ -28,7 +29,8 @@ impl Target for Requests {
     }
 }
 
-/// A request every [`period`](Options::period), for the time of the options. The issuer is a thread of its own, and not pinned.
+/// A request every [`period`](Options::period), for the time of the options. The issuer is a thread
+/// of its own, and not pinned.
 pub(crate) fn stream<P: Pool>(pool: &P, options: &Options) -> Result<Report, String> {
     let count = options.time.as_nanos() / options.period.as_nanos().max(1);
     let count = usize::try_from(count)

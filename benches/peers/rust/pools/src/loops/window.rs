@@ -1,6 +1,7 @@
-//! Window: each issuer keeps 64 items in flight, and queues the next when one has run. An item computes for about 20 µs; in
-//! the *block* loop every fourth first sleeps for a millisecond in a system call. Every item is timed, from before it is
-//! queued to its end, and to when its issuer has learned of that.
+//! Window: each issuer keeps 64 items in flight, and queues the next when one has run. An item
+//! computes for about 20 µs; in the *block* loop every fourth first sleeps for a millisecond in a
+//! system call. Every item is timed, from before it is queued to its end, and to when its issuer
+//! has learned of that.
 
 use super::{Phase, Tally, timed};
 use crate::job::{Job, Joining, Pool, Target, forever};

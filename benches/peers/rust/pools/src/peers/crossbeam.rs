@@ -1,5 +1,5 @@
-//! An unbounded crossbeam channel and threads that receive from it: messages of one type, which only a program with one kind of
-//! item can send, and boxed closures, as a general pool sends them.
+//! An unbounded crossbeam channel and threads that receive from it: messages of one type, which
+//! only a program with one kind of item can send, and boxed closures, as a general pool sends them.
 
 use super::{PLAIN, Peer, plain};
 use crate::everyday::Everyday;

@@ -1,4 +1,5 @@
-//! An unbounded channel of crossfire and threads that receive from it: messages of one type. It has no call for several.
+//! An unbounded channel of crossfire and threads that receive from it: messages of one type. It has
+//! no call for several.
 
 use super::{Peer, plain};
 use crate::everyday::Everyday;

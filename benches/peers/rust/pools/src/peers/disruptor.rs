@@ -1,4 +1,5 @@
-//! A bounded ring in the manner of LMAX. Each of its threads sees all events, and runs those that are its share. They spin.
+//! A bounded ring in the manner of LMAX. Each of its threads sees all events, and runs those that
+//! are its share. They spin.
 
 use super::{Peer, plain};
 use crate::everyday::Everyday;

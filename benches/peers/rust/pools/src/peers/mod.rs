@@ -1,6 +1,7 @@
 //! The pools, and which loops each of them runs in which modes.
 //!
-//! Modes say how the issuer learns that an item has run (`start`, in idle and hogged: the item takes the time of its start):
+//! Modes say how the issuer learns that an item has run (`start`, in idle and hogged: the item
+//! takes the time of its start):
 //!
 //! | mode | round trip | window, block |
 //! |---|---|---|

@@ -1,5 +1,6 @@
-//! No pool: pinned threads that compute items one after the other, and do nothing else. What that makes is the ceiling of `window`, `epoll`, `loop`
-//! and `block`: CPUs that are all busy may be slower than one alone, a sleep costs a system call, an interrupt and two switches, and a
+//! No pool: pinned threads that compute items one after the other, and do nothing else. What that
+//! makes is the ceiling of `window`, `epoll`, `loop` and `block`: CPUs that are all busy may be
+//! slower than one alone, a sleep costs a system call, an interrupt and two switches, and a
 //! machine's host may take some.
 
 use super::{Peer, unknown};
@@ -12,7 +13,8 @@ use crate::report::Report;
 use std::hint::black_box;
 use std::thread::sleep;
 
-/// So many of a CPU's threads that there are always some which do not sleep: of 80 us of computing each sleeps a millisecond.
+/// So many of a CPU's threads that there are always some which do not sleep: of 80 us of computing
+/// each sleeps a millisecond.
 const THREADS_THAT_SLEEP: usize = 24;
 
 pub(super) const PEER: Peer = Peer {

@@ -217,8 +217,9 @@ fn what_was_allowed_for_sleepers_goes_when_nothing_waits() {
     assert!(targets[19] < targets[0] / 2, "{targets:?}");
 }
 
-/// Where `max_active` admits no more items than sleepers are allowed for, nothing waits while all of them run. If the allowance went then, a
-/// worker would park after its item, and its place would be empty until the next tick.
+/// Where `max_active` admits no more items than sleepers are allowed for, nothing waits while all
+/// of them run. If the allowance went then, a worker would park after its item, and its place would
+/// be empty until the next tick.
 #[test]
 fn what_is_allowed_for_sleepers_stays_while_it_is_used() {
     let pool = stubs::pool(55, 0);

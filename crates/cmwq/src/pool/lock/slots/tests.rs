@@ -218,7 +218,8 @@ fn a_pool_that_owes_a_slot_has_a_new_turn_and_holders_are_watched_while_there_is
     assert_eq!(params.slots.usage(), (0, 0));
 }
 
-/// Without a slot no worker is awake that would find what is published; and the monitor looks only every other millisecond.
+/// Without a slot no worker is awake that would find what is published; and the monitor looks only
+/// every other millisecond.
 #[test]
 fn an_issuer_enters_a_watched_pool_without_a_slot_in_the_line() {
     let (params, pools) = pools(1);
@@ -234,7 +235,8 @@ fn an_issuer_enters_a_watched_pool_without_a_slot_in_the_line() {
     run(&pools[0]);
 }
 
-/// Two pools with a waiting item each, whose workers arrive later than a turn lasts, would pass the slot to each other for ever.
+/// Two pools with a waiting item each, whose workers arrive later than a turn lasts, would pass the
+/// slot to each other for ever.
 #[test]
 fn a_turn_begins_when_the_worker_has_arrived() {
     let (params, pools) = pools(1);

@@ -161,7 +161,8 @@ impl Hand {
     }
 }
 
-/// Accepts them all for the pool's only pool workqueue. The caller flushes its queue before it drops the items.
+/// Accepts them all for the pool's only pool workqueue. The caller flushes its queue before it
+/// drops the items.
 fn accept(guard: &mut PoolGuard<'_>, items: &[RawWork]) -> u32 {
     let (pool, index) = (guard.pool.id, only_pwq(guard));
     for item in items {
@@ -245,7 +246,8 @@ fn no_more_of_a_chunk_are_taken_than_may_be_active() {
     let key = guard.key_of(index);
     let waiting = guard.pwq_counts(key).1;
     if taken != 2 || more.is_some() || waiting != 2 {
-        // These items never end, and unwinding would wait for them. Not `eprintln`: a test's output is captured, and lost on abort.
+        // These items never end, and unwinding would wait for them. Not `eprintln`: a test's output
+        // is captured, and lost on abort.
         let _ = writeln!(std::io::stderr(), "{taken} taken, {waiting} wait");
         std::process::abort();
     }
@@ -314,8 +316,9 @@ extern "C-unwind" fn second(_: NonNull<RawWork>) {
     what.into_iter().for_each(|what| what());
 }
 
-/// The queue enters its new pool with its members locked. Closing the batch there would give the first item's credit back, and as the group's limit is
-/// overdrawn by then, all queues of the group would be asked for theirs, by their members.
+/// The queue enters its new pool with its members locked. Closing the batch there would give the
+/// first item's credit back, and as the group's limit is overdrawn by then, all queues of the group
+/// would be asked for theirs, by their members.
 #[test]
 fn a_queue_comes_to_a_pool_where_another_one_of_its_group_has_an_open_batch() {
     let funcs: [WorkFn; 3] = [nothing, second, nothing];

@@ -9,8 +9,8 @@ use std::sync::OnceLock;
 const SLOTS: usize = 1024;
 /// In how many slots, beginning with its own, a function may be.
 const REACH: usize = 16;
-/// The function was handed over in several places: those of a function pointer, or of closures of one function whose
-/// code is the same.
+/// The function was handed over in several places: those of a function pointer, or of closures of
+/// one function whose code is the same.
 const SEVERAL: usize = 1;
 /// Two types of closures have become the function. The compiler and the linker keep one of several
 /// functions whose code is the same, and then they have one address.
@@ -199,7 +199,8 @@ mod tests {
         assert_eq!(table.closure_at(func).expect("noted"), "u8 or u16");
     }
 
-    /// Each function is handed over once, while another thread hands over another one: it has a name nevertheless.
+    /// Each function is handed over once, while another thread hands over another one: it has a
+    /// name nevertheless.
     #[test]
     fn functions_that_are_noted_at_the_same_time_all_have_their_names() {
         const ROUNDS: usize = 200;
