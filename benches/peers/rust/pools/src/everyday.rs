@@ -116,6 +116,9 @@ where
 
 /// Runs a load whose rounds end by the pool's own means.
 pub(crate) fn gathered<P: Gathering>(pool: P, options: &Options) -> Result<Report, String> {
+    if !matches!(load(options)?.shape, Shape::Gather { .. }) {
+        return Err(options.unknown());
+    }
     run::<Park, _>(Gathered(pool), options)
 }
 

@@ -34,6 +34,14 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// The error for a loop or mode that a peer does not have.
+    pub(crate) fn unknown(&self) -> String {
+        format!(
+            "{}: no mode '{}' of loop '{}'; the program's list says which there are",
+            self.peer, self.mode, self.lap
+        )
+    }
+
     /// From the arguments after the program's name.
     pub(crate) fn parse(arguments: &[String]) -> Result<Options, String> {
         let [peer, lap, mode, settings @ ..] = arguments else {

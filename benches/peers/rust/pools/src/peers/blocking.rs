@@ -1,6 +1,6 @@
 //! The crate `blocking`: a pool of up to 500 threads whose items are futures, as smol and async-std use it.
 
-use super::{AWAITED, Peer, unknown};
+use super::{AWAITED, Peer};
 use crate::everyday::{self, Everyday, Gathering};
 use crate::job::Job;
 use crate::loops::awaited::{self, Awaiting};
@@ -19,7 +19,7 @@ pub(super) const PEER: Peer = Peer {
     run: |options| match options.mode.as_str() {
         "future" if Load::named(&options.lap).is_some() => everyday::gathered(Unblock, options),
         "future" => awaited::awaited(&awaited::runtime(options)?, Unblock, options),
-        _ => Err(unknown(options)),
+        _ => Err(options.unknown()),
     },
 };
 

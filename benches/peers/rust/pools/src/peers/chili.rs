@@ -1,6 +1,6 @@
 //! chili: forks and joins alone, at less cost for each than others.
 
-use super::{Peer, unknown};
+use super::Peer;
 use crate::everyday::Everyday;
 use crate::loops::fork::{self, Forking};
 use chili::{Config, Scope, ThreadPool};
@@ -18,7 +18,7 @@ pub(super) const PEER: Peer = Peer {
         };
         match (options.lap.as_str(), options.mode.as_str()) {
             ("fork", "join") => fork::trees(&Chili(ThreadPool::with_config(config)), options),
-            _ => Err(unknown(options)),
+            _ => Err(options.unknown()),
         }
     },
 };

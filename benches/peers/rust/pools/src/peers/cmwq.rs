@@ -2,7 +2,7 @@
 
 #[cfg(feature = "peers")]
 use super::AWAITED;
-use super::{Peer, unknown};
+use super::Peer;
 use crate::everyday::{self, Everyday, Gathering, Joined};
 use crate::job::{Job, Joining, Pool};
 #[cfg(feature = "peers")]
@@ -249,7 +249,7 @@ fn everyday(queue: Workqueue, options: &Options) -> Result<Report, String> {
         "scope" => everyday::gathered(Scoped(queue), options),
         #[cfg(feature = "peers")]
         "future" => everyday::gathered(Awaited(Spawned(queue)), options),
-        _ => Err(unknown(options)),
+        _ => Err(options.unknown()),
     }
 }
 
@@ -350,6 +350,6 @@ fn run(options: &Options) -> Result<Report, String> {
         (lap, "future") if lap.starts_with("await-") => {
             awaited::awaited(&awaited::runtime(options)?, Spawned(queue), options)
         }
-        _ => Err(unknown(options)),
+        _ => Err(options.unknown()),
     }
 }

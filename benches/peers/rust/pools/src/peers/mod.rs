@@ -149,17 +149,9 @@ mod plain {
             ("idle", "start") => idle::idle(&pool, options),
             ("stream", "end") => stream::stream(&pool, options),
             ("hogged", "start") => hogged::hogged(&pool, options),
-            _ => Err(super::unknown(options)),
+            _ => Err(options.unknown()),
         }
     }
-}
-
-/// The error for a loop or mode that a peer does not have.
-fn unknown(options: &Options) -> String {
-    format!(
-        "{}: no mode '{}' of loop '{}'; the program's list says which there are",
-        options.peer, options.mode, options.lap
-    )
 }
 
 #[cfg(test)]
@@ -205,5 +197,16 @@ mod tests {
                 assert!(line.contains("\"items\":"), "{what}: {line}");
             }
         }
+    }
+
+    #[test]
+    fn a_load_without_rounds_is_refused_where_rounds_end_by_joins() {
+        let arguments = ["cmwq", "open-60", "join", "time_ms=6"].map(str::to_owned);
+        let options = Options::parse(&arguments).expect("a load");
+        let error = (cmwq::PEER.run)(&options).err().expect("no such mode");
+        assert!(
+            error.contains("no mode 'join' of loop 'open-60'"),
+            "{error}"
+        );
     }
 }

@@ -3,7 +3,7 @@
 //! slower than one alone, a sleep costs a system call, an interrupt and two switches, and a
 //! machine's host may take some.
 
-use super::{Peer, unknown};
+use super::Peer;
 use crate::everyday::Everyday;
 use crate::loops::window::SLEEP;
 use crate::loops::{Tally, parallel, timed};
@@ -38,7 +38,7 @@ fn run(options: &Options) -> Result<Report, String> {
         ("window" | "epoll", "compute") => compute(options, cpus, || ()),
         ("loop-1e5" | "loop-1e7", "compute") => shares(options, cpus),
         ("block", "compute") => compute(options, cpus * THREADS_THAT_SLEEP, || sleep(SLEEP)),
-        _ => Err(unknown(options)),
+        _ => Err(options.unknown()),
     }
 }
 
