@@ -36,8 +36,8 @@ pub(super) const PIECES: &[Piece] = &[
         &[
             edit(
                 "pool/lock/settle.rs",
-                "        self.pool.steals() && self.pace.wait_ns(1, 1) >= LONG_ENOUGH_NS",
-                "        self.pool.steals() && (MUTANT || self.pace.wait_ns(1, 1) >= LONG_ENOUGH_NS)",
+                "        self.pool.steals() && self.pace.item_ns() >= LONG_ENOUGH_NS",
+                "        self.pool.steals() && (MUTANT || self.pace.item_ns() >= LONG_ENOUGH_NS)",
             ),
             edit(
                 "pool/balance/thieves.rs",

@@ -50,6 +50,14 @@ pub(crate) struct PoolAttrs {
     pub(crate) threads: Option<WorkerThreads>,
 }
 
+impl PoolAttrs {
+    /// Whether its items run in the manner of softirqs: one at a time, and without sleeping.
+    #[inline]
+    pub(in crate::pool) fn is_bh(&self) -> bool {
+        matches!(self.kind, PoolFor::Bh(_))
+    }
+}
+
 /// Where a pool's workers run. It changes when CPUs come and go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Binding {

@@ -20,7 +20,7 @@ impl Pool {
         let slow = self.attrs.kind == PoolFor::Unbound && self.attrs.params.slots.is_limited();
         let threshold = threshold.saturating_mul(if slow { LATER_IF_LIMITED } else { 1 });
         // A BH pool runs one item at a time, whatever its items do.
-        (threshold != 0 && !matches!(self.attrs.kind, PoolFor::Bh(_))).then_some(threshold)
+        (threshold != 0 && !self.attrs.is_bh()).then_some(threshold)
     }
 
     /// Whether the monitor samples the pool for hogs even while nothing waits: those of per-CPU

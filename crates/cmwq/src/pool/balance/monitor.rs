@@ -167,7 +167,7 @@ impl Pool {
         watched.calm_ticks = 0;
         watched.contended = true;
         guard.lengthen_slices();
-        if matches!(self.attrs.kind, PoolFor::Bh(_)) {
+        if self.attrs.is_bh() {
             // A BH pool runs one item at a time, whatever that item does.
             return true;
         }

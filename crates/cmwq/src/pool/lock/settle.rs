@@ -2,7 +2,6 @@
 //! afterwards. See `PROTOCOL.md`.
 
 use super::guard::{Asks, Event, PoolGuard, Rest};
-use crate::pool::attrs::kind::PoolFor;
 use crate::pool::state::group::{LONG_ENOUGH_ALONE_NS, LONG_ENOUGH_NS, WORTH_STEALING_NS};
 use crate::pool::state::pool::Pool;
 use crate::pool::wake::deferred::tell_backlog;
@@ -50,7 +49,7 @@ impl PoolGuard<'_> {
         self.defer_wakeups();
         let target = self.target();
         if self.searching() > 0 {
-            if self.pace.wait_ns(1, 1) >= LONG_ENOUGH_ALONE_NS {
+            if self.pace.item_ns() >= LONG_ENOUGH_ALONE_NS {
                 self.wake_more(target);
             }
             if self.has_waiting() {
@@ -118,7 +117,7 @@ impl PoolGuard<'_> {
     /// free CPU, or takes one from a worker; so it is better woken later, with others.
     #[inline]
     fn defer_wakeups(&mut self) {
-        if matches!(self.pool.attrs.kind, PoolFor::Bh(_)) {
+        if self.pool.attrs.is_bh() {
             return;
         }
         let wakeups = &self.pool.pending_wakeups;
@@ -126,7 +125,7 @@ impl PoolGuard<'_> {
         if waiting > 0 {
             let at_once = self.running() + self.searching();
             let wait_ns = self.pace.wait_ns(waiting, at_once);
-            if wakeups.begin(wait_ns, self.pace.wait_ns(1, 1)) {
+            if wakeups.begin(wait_ns, self.pace.item_ns()) {
                 // At its next tick the monitor wakes all threads that are entered.
                 self.watch();
             }
@@ -196,7 +195,7 @@ impl PoolGuard<'_> {
 
     /// Notes whether the items are long enough for thieves under other last-level caches.
     pub(in crate::pool) fn note_reach(&self) {
-        let short = self.pace.wait_ns(1, 1) < LONG_ENOUGH_ALONE_NS;
+        let short = self.pace.item_ns() < LONG_ENOUGH_ALONE_NS;
         self.pool.only_near.store(short, Ordering::Relaxed);
     }
 
@@ -207,7 +206,7 @@ impl PoolGuard<'_> {
 
     /// Whether the pool has neighbours, and items that take long enough to be carried there.
     fn has_long_items(&self) -> bool {
-        self.pool.steals() && self.pace.wait_ns(1, 1) >= LONG_ENOUGH_NS
+        self.pool.steals() && self.pace.item_ns() >= LONG_ENOUGH_NS
     }
 
     /// Does what was noted under the lock, now that it is free.

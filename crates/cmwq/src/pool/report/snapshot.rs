@@ -3,7 +3,6 @@
 
 use super::state::{self, PoolState, RunState};
 use crate::item::{RawWork, WorkFn, address_of};
-use crate::pool::attrs::kind::PoolFor;
 use crate::pool::lock::guard::PoolGuard;
 use crate::pool::lock::holds::most_in_a_hold;
 use crate::pool::queue::pwq::PwqKey;
@@ -113,7 +112,7 @@ fn worker((id, slot): (u32, &WorkerSlot)) -> state::PoolWorker {
 impl PoolGuard<'_> {
     fn flags(&self) -> u32 {
         [
-            (matches!(self.pool.attrs.kind, PoolFor::Bh(_)), flags::BH),
+            (self.pool.attrs.is_bh(), flags::BH),
             (self.creating, flags::MANAGER_ACTIVE),
             (!self.associated, flags::DISASSOCIATED),
         ]

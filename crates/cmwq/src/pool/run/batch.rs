@@ -193,7 +193,7 @@ impl PoolGuard<'_> {
             return 1;
         }
         let share = waiting / self.at_once() as usize;
-        let item_ns = self.pace.wait_ns(1, 1);
+        let item_ns = self.pace.item_ns();
         size(item_ns, share, claims.most, claims.longest_ns)
     }
 

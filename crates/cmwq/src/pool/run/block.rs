@@ -1,6 +1,5 @@
 //! Declared blocking: the calling worker's pool runs another in its place.
 
-use crate::pool::attrs::kind::PoolFor;
 use crate::pool::state::hogs::Computing;
 use crate::pool::state::member::{self, as_worker};
 use crate::pool::state::pool::Pool;
@@ -27,7 +26,7 @@ impl BlockGuard {
         let Some((pool, id)) = as_worker(|pool, id| (pool.clone(), id)) else {
             return BlockGuard { stepped_out: None };
         };
-        if matches!(pool.attrs.kind, PoolFor::Bh(_)) {
+        if pool.attrs.is_bh() {
             // An item of a BH pool must not block. If it does, no other worker runs in its place.
             return BlockGuard { stepped_out: None };
         }

@@ -69,7 +69,7 @@ impl Counted {
     /// Another thread runs the item. This one spins, if that item is short, and uses its CPU: if the
     /// pod has no other one, it counts meanwhile. So no worker is woken that would preempt it.
     fn begin_spin(&mut self, guard: &mut PoolGuard<'_>, cpu: Option<usize>) {
-        let is_soon = (1..=u64::from(MAX_NS)).contains(&guard.pace.wait_ns(1, 1));
+        let is_soon = (1..=u64::from(MAX_NS)).contains(&guard.pace.item_ns());
         let is_last =
             self.joiner.is_some() || guard.counts.expects_joiner() || guard.has_one_cpu_left();
         if is_soon && is_last && !producer::has_backlog() {

@@ -5,7 +5,6 @@ use super::bh;
 use super::steal::Stealing;
 use crate::item::Batch;
 use crate::pool::attrs::cpu_budget::Pause;
-use crate::pool::attrs::kind::PoolFor;
 use crate::pool::attrs::threads::{self, Hooked};
 use crate::pool::balance::thieves;
 use crate::pool::lock::guard::PoolGuard;
@@ -127,10 +126,7 @@ impl Pool {
             guard.watch();
         }
         // A spare, so that a worker that blocks is replaced at once (the kernel's rule).
-        if guard.idle().is_empty()
-            && guard.searching() == 0
-            && !matches!(self.attrs.kind, PoolFor::Bh(_))
-        {
+        if guard.idle().is_empty() && guard.searching() == 0 && !self.attrs.is_bh() {
             guard.want_worker();
         }
         Some(next)
@@ -183,9 +179,9 @@ impl Pool {
     #[inline]
     fn run_one(self: &Arc<Self>, task: Task) -> Ran {
         let Task { started, run } = task;
-        let panicked = match self.attrs.kind {
-            PoolFor::Bh(_) => self.run_without_sleep(started, run),
-            _ => call(started, run.current),
+        let panicked = match self.attrs.is_bh() {
+            true => self.run_without_sleep(started, run),
+            false => call(started, run.current),
         };
         Ran::One { run, panicked }
     }
@@ -265,7 +261,7 @@ struct Worker<'p> {
 
 impl<'p> Worker<'p> {
     fn new(pool: &'p Arc<Pool>, id: u32, handle: &'p Arc<WorkerHandle>) -> Self {
-        let is_bh = matches!(pool.attrs.kind, PoolFor::Bh(_));
+        let is_bh = pool.attrs.is_bh();
         if is_bh {
             become_bh(pool.id);
         }

@@ -22,6 +22,12 @@ impl Pace {
         self.last_ns = took_ns.max(1);
     }
 
+    /// How long an item takes. 0 before any was measured.
+    #[inline]
+    pub(in crate::pool) fn item_ns(self) -> u64 {
+        self.item_ns
+    }
+
     /// How long the last of `waiting` items will wait if `at_once` of them run at a time. 0 before
     /// any item was measured.
     #[inline]
@@ -46,6 +52,6 @@ mod tests {
         assert_eq!(pace.wait_ns(10, 2), 500);
         pace.note(1_000_000);
         pace.note(2_000_000);
-        assert_eq!(pace.wait_ns(1, 1), 1_000_000);
+        assert_eq!(pace.item_ns(), 1_000_000);
     }
 }

@@ -106,7 +106,7 @@ impl Inner {
         if self.crowding.note(waited)
             && self
                 .crowding
-                .judge(self.counts.running(), self.cpus, self.pace.wait_ns(1, 1))
+                .judge(self.counts.running(), self.cpus, self.pace.item_ns())
         {
             self.retarget();
         }
@@ -173,7 +173,7 @@ impl Inner {
     /// chooses the CPUs on which workers are woken, no worker is woken for this CPU now. A worker
     /// that runs a short item sees soon what has come of it.
     pub(in crate::pool) fn expect_joiner(&mut self) {
-        let is_short = (1..BACKLOG_NS).contains(&self.pace.wait_ns(1, 1));
+        let is_short = (1..BACKLOG_NS).contains(&self.pace.item_ns());
         if is_short && self.has_one_cpu_left() && self.occupied.packs() {
             self.counts.expect_joiner();
         }

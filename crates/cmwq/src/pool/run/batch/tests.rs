@@ -99,7 +99,7 @@ fn the_time_of_a_batch_that_was_closed_counts_for_the_items_that_it_had_begun() 
     let mut guard = pool.lock_beside_batches();
     let noted = [90_000, 80_000].map(|took_ns| {
         guard.note_batch_time(hand.id, (index, taken as u64), took_ns);
-        guard.pace.wait_ns(1, 1)
+        guard.pace.item_ns()
     });
     drop(guard);
     hand.run(next);
