@@ -1,6 +1,6 @@
 //! Batch submission: an issuer publishes many items with one exchange on the inbox.
 
-use super::producer::with;
+use super::producer::with_or_new;
 use super::publish::STAGES_AFTER_IN_CHUNKS;
 use crate::item::closure::Small;
 use crate::item::{Chain, OpenChunk, Pending, Pushed, ReadOldest};
@@ -39,7 +39,7 @@ impl Pool {
         chunks: Option<&PwqChunks>,
         give: impl FnOnce(&mut Claimed<'_>),
     ) {
-        with(|producer| {
+        with_or_new(|producer| {
             let open = &producer.open;
             let mut claimed = Claimed {
                 pool: self,
@@ -57,7 +57,7 @@ impl Pool {
         chunks: &PwqChunks,
         give: impl FnOnce(&mut dyn FnMut(Small)),
     ) {
-        with(|producer| {
+        with_or_new(|producer| {
             let open = &producer.open;
             let mut chain = Chain::new(None, open);
             give(&mut |closure| chain.add_closure(&chunks.closures, &closure));
@@ -72,13 +72,13 @@ impl Pool {
             return;
         }
         let pushed = self.inbox.push_chain(chain);
-        with(|producer| producer.count_chain(self.id, items, pushed));
+        with_or_new(|producer| producer.count_chain(self.id, items, pushed));
         if pushed == Pushed::MustNotify && !cfg!(cmwq_loom) {
             // The chain has woken a worker, which takes this chunk before the next batch comes.
             open.leave();
         }
         self.notify_if_due(pushed);
-        if with(|producer| producer.completes(STAGES_AFTER_IN_CHUNKS, items)) {
+        if with_or_new(|producer| producer.completes(STAGES_AFTER_IN_CHUNKS, items)) {
             self.stage();
         }
     }

@@ -130,25 +130,21 @@ impl Producer {
     }
 }
 
-/// Calls `f` with the thread's producer state; if the thread is ending and has none any more, with
-/// one for this call only.
+/// Calls `f` with the thread's producer state; `None` if the thread is ending and has none any more.
 #[inline]
-pub(in crate::pool) fn with<R>(f: impl FnOnce(&Producer) -> R) -> R {
-    let mut f = Some(f);
-    let result = PRODUCER.try_with(|producer| f.take().map(|f| f(producer)));
-    match result.ok().flatten() {
-        Some(result) => result,
-        None => with_new(f),
-    }
+pub(in crate::pool) fn with<R>(f: impl FnOnce(&Producer) -> R) -> Option<R> {
+    PRODUCER.try_with(f).ok()
 }
 
-/// As [`with`], for a thread that is ending.
-#[cold]
-#[inline(never)]
-fn with_new<R>(f: Option<impl FnOnce(&Producer) -> R>) -> R {
-    match f {
-        Some(f) => f(&Producer::new()),
-        None => unreachable!("it was not called"),
+/// As [`with`]; a thread that is ending has a state for this call only.
+#[inline]
+pub(in crate::pool) fn with_or_new<R>(f: impl FnOnce(&Producer) -> R) -> R {
+    let mut f = Some(f);
+    let result = with(|producer| f.take().map(|f| f(producer)));
+    match (result.flatten(), f) {
+        (Some(result), _) => result,
+        (None, Some(f)) => f(&Producer::new()),
+        (None, None) => unreachable!("it was called"),
     }
 }
 
@@ -165,7 +161,7 @@ pub(crate) fn wait_begins() {
 /// item, if it will be published alone, which writes most of its fields.
 #[inline]
 pub(crate) fn publish_begins(item: usize) {
-    if with(|producer| producer.in_a_row.get()) == 0 {
+    if with(|producer| producer.in_a_row.get()) == Some(0) {
         RawWork::prefetch(item);
     }
 }
@@ -184,16 +180,19 @@ pub(crate) fn publish_closure_again(issuer: Issuer, closure: &Small) -> bool {
         let to = producer.route_of(issuer);
         to.is_some_and(|to| producer.open.add_closure(to, closure))
     })
+    .unwrap_or(false)
 }
 
 /// Publishes an item by the cached route of the calling thread, as `issuer`. Returns the item if
 /// there is no such route.
 #[inline]
 pub(crate) fn publish_item_again(issuer: Issuer, item: Pending) -> Result<(), Pending> {
-    with(|producer| match producer.route_of(issuer) {
-        Some(to) => producer.open.add_item_again(to, item),
-        None => Err(item),
-    })
+    let mut item = Some(item);
+    let left = with(|producer| {
+        let to = producer.route_of(issuer)?;
+        producer.open.add_item_again(to, item.take()?).err()
+    });
+    left.flatten().or(item).map_or(Ok(()), Err)
 }
 
 /// As [`publish_item_again`], but claims the item only if there is a cached route, and returns
@@ -208,6 +207,7 @@ pub(crate) fn claim_and_publish_again<E>(
         let to = producer.route_of(issuer)?;
         Some(claim().map(|item| producer.open.add_item_again(to, item)))
     })
+    .flatten()
 }
 
 /// Whether the pool where the calling thread has published last has a backlog. A hint.
@@ -217,6 +217,5 @@ pub(crate) fn has_backlog() -> bool {
 
 /// The number of that pool, if it has a backlog.
 pub(crate) fn backlogged_pool() -> Option<u32> {
-    let pool = with(|producer| producer.pool.get());
-    (pool != 0 && deferred::has_backlog(pool)).then_some(pool)
+    with(|producer| producer.pool.get()).filter(|&pool| pool != 0 && deferred::has_backlog(pool))
 }

@@ -49,7 +49,9 @@ impl Pool {
         via: Option<(Issuer, usize)>,
     ) {
         let is_sample = sampler.is_due() && sampler.sample(item.address());
+        let mut item = Some(item);
         with(|producer| {
+            let Some(item) = item.take() else { return };
             let in_a_row = producer.count(self.id);
             // Taking an item out of a chunk does not check whether its last run is still in an open
             // batch, so an item for which that may be so is published alone.
@@ -68,6 +70,10 @@ impl Pool {
                 Err(item) => self.publish_alone(producer, item),
             }
         });
+        // The thread is ending and has no producer state any more.
+        if let Some(item) = item {
+            self.notify_if_due(self.inbox.push(item));
+        }
     }
 
     /// As [`publish`](Self::publish), for a closure, in a chunk. Returns `true` if it was
@@ -90,6 +96,7 @@ impl Pool {
             }
             published
         })
+        .unwrap_or(false)
     }
 
     #[inline(never)]
@@ -232,7 +239,7 @@ mod tests {
             let ran_there = ran.clone();
             let count = move || ran_there.store(number, Ordering::Release);
             queue.execute(count).unwrap();
-            assert!(with(|producer| producer.in_a_row.get()) < FLOODS_AFTER);
+            assert!(with(|producer| producer.in_a_row.get()) < Some(FLOODS_AFTER));
             // Not by one of the library's waits, which would begin anew.
             stubs::eventually(|| ran.load(Ordering::Acquire) == number && all_sleep());
         }
