@@ -30,11 +30,10 @@ extern void __tsan_acquire(void *address);
 extern void __tsan_release(void *address);
 
 /*
- * The sanitizer does not look at calls of malloc(), memcpy() and the like that the library itself
- * makes, since it does not see what orders them. It does look at what the program does with its
- * memory. A program that
- * has __tsan_default_suppressions() of its own adds this line to them, and defines
- * CMWQ_OWN_SUPPRESSIONS.
+ * The sanitizer does not check calls of malloc(), memcpy() and the like that the library itself
+ * makes, since it does not see what orders them. It does check what the program does with its
+ * memory. A program that has __tsan_default_suppressions() of its own adds this line to them, and
+ * defines CMWQ_OWN_SUPPRESSIONS.
  */
 #define CMWQ_TOLD_SUPPRESSION "called_from_lib:libcmwq.so"
 #ifndef CMWQ_OWN_SUPPRESSIONS

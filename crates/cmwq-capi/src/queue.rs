@@ -208,11 +208,13 @@ abi! {
         }
         call.with(wq, |queue| {
             // A caller that must not wait for the queue is told so before the queue is closed.
-            if let Err(why @ (FlushError::OwnItem | FlushError::InWaker)) = queue.flush_timeout(Duration::ZERO) {
+            let now = queue.flush_timeout(Duration::ZERO);
+            if let Err(why @ (FlushError::OwnItem | FlushError::InWaker)) = now {
                 return call.waited(Err(why));
             }
             let mut end = Workqueue::clone(&queue).shutdown();
-            let why = end.wait_timeout(Duration::from_nanos(timeout_ns)).err().map(|unfinished| unfinished.why);
+            let ended = end.wait_timeout(Duration::from_nanos(timeout_ns));
+            let why = ended.err().map(|unfinished| unfinished.why);
             match why {
                 // The child of a fork has nothing to wait for, and forgets its parent's queue.
                 None | Some(FlushError::Forked) => match handle.destroy() {

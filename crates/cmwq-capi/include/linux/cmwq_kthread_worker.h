@@ -115,7 +115,7 @@ static inline int kthread_worker_fn(void *arg)
 		bool stops;
 
 		/*
-		 * The worker sets its state before it looks for work, so a thread that queues
+		 * The worker sets its state before it checks for work, so a thread that queues
 		 * afterwards wakes it.
 		 */
 		set_current_state(TASK_INTERRUPTIBLE);
@@ -390,7 +390,7 @@ static inline CMWQ_MUST_CHECK struct kthread_worker *cmwq_kthread_alloc_worker(u
 	return worker;
 }
 
-/* The caller must look at the answer. */
+/* The caller must check the returned pointer. */
 static inline CMWQ_MUST_CHECK struct kthread_worker *cmwq_kthread_created(
 	struct kthread_worker *worker)
 {

@@ -2,7 +2,7 @@
 /*
  * This header of cmwq has names of the kernel, for programs in user space: CPUs that come and go,
  * as far as the process is concerned: what it may use grows and shrinks by hotplug, cpusets and
- * taskset. While there are states, an item looks for changes every half second. Callbacks run on a
+ * taskset. While there are states, an item checks for changes every half second. Callbacks run on a
  * worker, under the write side of cpus_read_lock(), when the change has happened: no CPU waits for
  * a callback. A callback may take that lock for reading. A callback that changes states would wait
  * for its own end, so it gets -EDEADLK, with a warning. If a callback ends its thread, by
@@ -69,7 +69,7 @@ struct cmwq_cpuhp {
 	 */
 	unsigned int readers;
 	bool written;
-	/* Who writes, and who changes the states, each of which calls callbacks. */
+	/* The task that writes, and the one that changes the states. Either calls callbacks. */
 	struct cmwq_task *writer, *changer;
 	/* Of the states. Before it: cpus_read_lock(). */
 	pthread_mutex_t states;

@@ -25,10 +25,10 @@
 #include <stdbool.h>
 
 /*
- * All threads change and read `state` and `count` in one order. A run says that it runs and then
- * looks whether it is disabled; the thread that disables counts and then looks whether it runs. In
- * the same way the thread that enables it sees a run that has found it disabled: it is still
- * scheduled.
+ * All threads change and read `state` and `count` in one order. A run sets its flag and then
+ * checks whether the tasklet is disabled; the thread that disables it counts and then checks
+ * whether it runs. In the same way the thread that enables it sees a run that has found it
+ * disabled: the tasklet is still scheduled.
  */
 struct tasklet_struct {
 	unsigned long state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * This header of cmwq has names of the kernel, for programs in user space: elements that are kept
- * in reserve, so that a caller who may wait gets one in the end. A program that brings its own
+ * in reserve, so that a caller that may wait gets one in the end. A program that brings its own
  * defines CMWQ_NO_SLAB.
  */
 #ifndef CMWQ_LINUX_MEMPOOL_H

@@ -95,7 +95,7 @@ static inline void put_task_struct(struct task_struct *task)
 }
 
 /*
- * The caller sets its state before it looks at its condition: a thread that makes the condition
+ * The caller sets its state before it checks its condition: a thread that makes the condition
  * true afterwards wakes it.
  */
 #define set_current_state(state) __atomic_store_n(&current->__state, (state), __ATOMIC_SEQ_CST)

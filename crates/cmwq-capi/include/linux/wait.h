@@ -130,7 +130,7 @@ static inline void remove_wait_queue(struct wait_queue_head *wq, struct wait_que
 }
 
 /*
- * The caller sets its state before it looks at its condition, so a waker that comes in between
+ * The caller sets its state before it checks its condition, so a waker that comes in between
  * finds the entry.
  */
 static inline void prepare_to_wait(struct wait_queue_head *wq, struct wait_queue_entry *entry,
@@ -329,7 +329,7 @@ static inline bool wq_has_single_sleeper(struct wait_queue_head *wq)
 }
 
 /*
- * The waker marks the entry, so the waiter need not set a state before it looks at its condition.
+ * The waker marks the entry, so the waiter need not set a state before it checks its condition.
  */
 #define WQ_FLAG_WOKEN 2u
 

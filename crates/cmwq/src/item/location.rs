@@ -115,7 +115,7 @@ impl Location {
             _ => ListKind::None,
         };
         Location {
-            pool: (word >> 32) as u32,
+            pool: Self::pool_in(word),
             pwq: (word as u32) >> LIST_BITS,
             list,
         }

@@ -72,7 +72,7 @@ const ONE_SHOT: u32 = 1 << 2;
 /// the engine's last reference destroys the item. See [`RawWork::lend`].
 const NO_HANDLE: u32 = 1 << 3;
 /// One reference that the engine holds, and the mask of their number.
-pub(in crate::item) const LENT_STEP: u32 = 1 << 4;
+const LENT_STEP: u32 = 1 << 4;
 const LENT: u32 = DISABLE_STEP - LENT_STEP;
 /// One step of the disable depth, which is the upper half of `state`.
 const DISABLE_STEP: u32 = 1 << 16;
@@ -203,7 +203,7 @@ impl RawWork {
 
     /// Lends the engine a reference to an item that counts its handles apart
     /// ([`Work`](crate::Work)). Each pending or running instance holds one.
-    /// [`Pending::claim_lending`] does this in one step with the claim. `false`: it holds as many
+    /// [`Pending::claim_and_lend`] does this in one step with the claim. `false`: it holds as many
     /// as it may.
     pub(in crate::item) fn lend(&self) -> bool {
         let step = |state: u32| (state & LENT != LENT).then(|| state + LENT_STEP);
@@ -266,16 +266,19 @@ impl Pending {
         unsafe { Self::claim_lending(item, 0) }
     }
 
-    /// As [`claim`](Self::claim), and [lends](RawWork::lend) so many references, in steps, if the
-    /// claim succeeds.
+    /// As [`claim`](Self::claim), and [lends](RawWork::lend) a reference if the claim succeeds.
     ///
     /// # Safety
-    /// As for [`claim`](Self::claim). If it lends, the item counts its handles apart, and the caller has one.
+    /// The item counts its handles apart, and the caller has one.
     #[inline]
-    pub(in crate::item) unsafe fn claim_lending(
-        item: NonNull<RawWork>,
-        lent: u32,
-    ) -> Result<Pending, Unclaimed> {
+    pub(crate) unsafe fn claim_and_lend(item: NonNull<RawWork>) -> Result<Pending, Unclaimed> {
+        // SAFETY: the handle keeps the item until the claim, the lent reference after it.
+        unsafe { Self::claim_lending(item, LENT_STEP) }
+    }
+
+    /// Safety: as for [`claim`](Self::claim).
+    #[inline]
+    unsafe fn claim_lending(item: NonNull<RawWork>, lent: u32) -> Result<Pending, Unclaimed> {
         // SAFETY: valid by the caller's promise.
         let state = &unsafe { item.as_ref() }.state;
         let mut before = 0;

@@ -1,6 +1,6 @@
 //! `Work`: a reusable, safe work item.
 
-use super::raw::{LENT_STEP, Pending, RawWork, Unclaimed, WorkFn};
+use super::raw::{Pending, RawWork, Unclaimed, WorkFn};
 #[cfg(cmwq_loom)]
 use crate::sys::atomic::AtomicUsize;
 use crate::sys::atomic::Ordering;
@@ -88,7 +88,7 @@ impl Work {
     #[inline]
     pub(crate) fn claim(&self) -> Result<Pending, Unclaimed> {
         // SAFETY: this is a handle.
-        unsafe { Pending::claim_lending(self.raw(), LENT_STEP) }
+        unsafe { Pending::claim_and_lend(self.raw()) }
     }
 
     /// A reference for a timer, which its queue takes over: see [`claim`](Self::claim). `None`: the

@@ -3,9 +3,8 @@
 //! four entries, and a thread's second item in a row begins one.
 
 use super::*;
-use crate::item::Callable;
-use crate::item::Pending;
 use crate::item::closure::Small;
+use crate::item::{Callable, Pending};
 use crate::pool::queue::pwq_chunks::PwqChunks;
 use crate::pool::queue::times::Sampler;
 use crate::pool::submit::producer::{

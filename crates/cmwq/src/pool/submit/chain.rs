@@ -1,6 +1,6 @@
 //! Batch submission: an issuer publishes many items with one exchange on the inbox.
 
-use super::producer::with_or_new;
+use super::producer::{with, with_or_new};
 use super::publish::STAGES_AFTER_IN_CHUNKS;
 use crate::item::closure::Small;
 use crate::item::{Chain, OpenChunk, Pending, Pushed, ReadOldest};
@@ -72,13 +72,13 @@ impl Pool {
             return;
         }
         let pushed = self.inbox.push_chain(chain);
-        with_or_new(|producer| producer.count_chain(self.id, items, pushed));
+        with(|producer| producer.count_chain(self.id, items, pushed));
         if pushed == Pushed::MustNotify && !cfg!(cmwq_loom) {
             // The chain has woken a worker, which takes this chunk before the next batch comes.
             open.leave();
         }
         self.notify_if_due(pushed);
-        if with_or_new(|producer| producer.completes(STAGES_AFTER_IN_CHUNKS, items)) {
+        if with(|producer| producer.completes(STAGES_AFTER_IN_CHUNKS, items)) == Some(true) {
             self.stage();
         }
     }

@@ -1,5 +1,6 @@
-//! Idle: one item every two milliseconds, timed from before it is queued to its start; then nothing
-//! for as long as the caller wants, who measures the CPU time of this process meanwhile.
+//! Idle: the program queues one item every two milliseconds, and measures the time from before it is
+//! queued to its start. Then it does nothing for as long as the caller wants, and the caller measures
+//! the CPU time of this process meanwhile.
 
 use super::{Tally, report};
 use crate::job::{Job, Pool, Target, forever};

@@ -1,6 +1,6 @@
-//! Await-cache: asynchronous tasks that have a pool open, read and look through small files of the
-//! page cache, one after the other, as a package manager does with what it has cached; its
-//! published pool of four threads is a constant that was found by measuring.
+//! Await-cache: asynchronous tasks that have a pool open, read and search small files of the page
+//! cache, one after the other, as a package manager does with what it has cached. That package
+//! manager has a pool of four threads, a constant that its authors found by measuring.
 //!
 //! Await-reads: asynchronous tasks that have a pool read from the page cache and await that, each
 //! then sleeping for half a millisecond, on a machine whose CPUs are all kept busy by other threads
