@@ -66,10 +66,11 @@ pub(crate) use run::describe::describe_at_home;
 pub(crate) use run::waiter::Waiter;
 pub(crate) use service::rescuer::Rescuer;
 pub(crate) use service::thread::{Maintenance, Service};
-pub(crate) use state::group::Group;
+pub(crate) use state::group::{Group, SHARE};
 pub(crate) use state::member::leave_in_child;
 pub(crate) use state::pool::{FrontEnd, Pool, PwqState, Rescue};
 pub(crate) use submit::chain::Claimed;
+pub(crate) use submit::dealing::{OtherPod, dealing};
 // For handles, which the model checker does not have.
 #[cfg(not(cmwq_loom))]
 pub(crate) use submit::producer::claim_and_publish_again;

@@ -21,6 +21,7 @@ mod embedded;
 mod callbacks;
 mod caller_slots;
 mod completion_queue;
+mod dealing;
 mod describe;
 #[cfg(not(cmwq_loom))]
 mod handle;

@@ -100,9 +100,6 @@ impl PoolService for NoService {
     fn watch(&self, _: &Arc<Pool>) {}
     fn cull_later(&self, _: &Arc<Pool>) {}
     fn woke(&self) {}
-    fn call_thieves(&self, pool: &Arc<Pool>, most: u32) {
-        pool.call_thieves(most);
-    }
 }
 
 pub(in crate::pool) struct NoFront;

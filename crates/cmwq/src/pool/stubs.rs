@@ -90,7 +90,6 @@ pub(in crate::pool) fn saturated(
         queue(&pool, pwq, &Work::new(|| ()));
     }
     let mut guard = pool.lock();
-    guard.calls_no_thief = true;
     guard.drain();
     let target = guard.target();
     guard.counts.set_running(target);

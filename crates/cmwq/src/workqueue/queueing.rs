@@ -221,14 +221,35 @@ impl WqCore {
         if requested.is_none()
             && let Some(pwq) = route::again(self.serial, issuer, pin, epoch)
         {
-            return Ok((pwq, Some(epoch)));
+            return Ok(self.dealt(pin, issuer, (pwq, Some(epoch))));
         }
-        self.find_route(pin, issuer, requested, epoch)
+        let found = self.find_route(pin, issuer, requested, epoch)?;
+        // An item for a named CPU stays there.
+        match requested {
+            Some(_) => Ok(found),
+            None => Ok(self.dealt(pin, issuer, found)),
+        }
+    }
+
+    /// The destination of an item whose own is `own`: another one if long items are
+    /// [dealt](Self::deal).
+    #[inline]
+    fn dealt<'g>(
+        &self,
+        pin: &'g EpochPin<'_>,
+        issuer: Issuer,
+        own: (&'g Pwq, Option<usize>),
+    ) -> (&'g Pwq, Option<usize>) {
+        if !own.0.pool.deals() || self.ordered() {
+            return own;
+        }
+        self.deal(pin, issuer, own.0)
+            .map_or(own, |other| (other, None))
     }
 
     /// Finds the route for batches and chunks. `None`: each item needs its own look-up, because the
-    /// items go to the CPUs in turn, or each needs room, or this is the first use of a deprecated
-    /// queue.
+    /// items go to the CPUs in turn, or to pods, or each needs room, or this is the first use of a
+    /// deprecated queue.
     #[inline]
     pub(crate) fn route_in_batch<'g>(
         &self,
@@ -237,14 +258,14 @@ impl WqCore {
     ) -> Result<Option<(&'g Pwq, Option<usize>)>, Refused> {
         let epoch = pin.epoch();
         if let Some(pwq) = route::again(self.serial, issuer, pin, epoch) {
-            return Ok(Some((pwq, Some(epoch))));
+            return Ok((!pwq.pool.deals()).then_some((pwq, Some(epoch))));
         }
         if self.room.is_some() || self.kind.is_unbound() && !self.engine.cpus(pin).stays(issuer.cpu)
         {
             return Ok(None);
         }
         match self.find_route(pin, issuer, None, epoch) {
-            Ok(route) => Ok(Some(route)),
+            Ok(route) => Ok((!route.0.pool.deals() || self.ordered()).then_some(route)),
             Err(NoRoute::FirstUse) => Ok(None),
             Err(NoRoute::Refused(why)) => Err(why),
         }

@@ -28,7 +28,7 @@
 use super::sleepers::Sleepers;
 use crate::pool::attrs::kind::PoolFor;
 use crate::pool::lock::guard::PoolGuard;
-use crate::pool::state::group::{LONG_ENOUGH_ALONE_NS, LONG_ENOUGH_NS, WORTH_STEALING_NS};
+use crate::pool::state::group::{LONG_ENOUGH_FAR_NS, LONG_ENOUGH_NS, WORTH_STEALING_NS};
 use crate::pool::state::pool::Pool;
 use crate::sys::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -134,9 +134,9 @@ impl Pool {
     fn second_tick(self: &Arc<Self>, watched: &mut MonitoredPool, passed_ns: u64) -> bool {
         let mut guard = self.lock();
         let (waiting, done) = guard.progress_since(watched);
-        let saturated = guard.running() >= guard.target();
+        let busy = guard.running() >= guard.target() || guard.lets_items_wait();
         drop(guard);
-        if saturated {
+        if busy {
             self.consider_stealing(waiting, done, passed_ns);
         }
         true
@@ -160,9 +160,13 @@ impl Pool {
         // A pool with hogs may have more slots than its workers have taken yet.
         let saturated = pauses || guard.running() >= guard.target() || guard.hogs.workers > 0;
         let contended = saturated && (waiting > 0 || guard.others_want_slots());
-        guard.thieves_called = false;
         if !contended {
-            return self.calm_tick(guard, watched, caller_slots);
+            let waits_anyway = guard.lets_items_wait();
+            let keep = self.calm_tick(guard, watched, caller_slots);
+            if waits_anyway {
+                self.consider_stealing(waiting, done, passed_ns);
+            }
+            return keep;
         }
         watched.calm_ticks = 0;
         watched.contended = true;
@@ -250,7 +254,7 @@ impl Pool {
             && wait_ns(at_once) >= LONG_ENOUGH_NS
             && wait_ns(waiting) > WORTH_STEALING_NS;
         self.only_near
-            .store(wait_ns(at_once) < LONG_ENOUGH_ALONE_NS, Ordering::Relaxed);
+            .store(wait_ns(at_once) < LONG_ENOUGH_FAR_NS, Ordering::Relaxed);
         self.set_wants_thieves(wanted);
         if wanted {
             self.ask_neighbours(waiting.min(u64::from(u32::MAX)) as u32);
@@ -259,6 +263,11 @@ impl Pool {
 }
 
 impl PoolGuard<'_> {
+    /// Whether a worker is on its way, or is being created, so that items wait though a CPU is free.
+    fn lets_items_wait(&self) -> bool {
+        self.searching() > 0 || self.creating
+    }
+
     /// How many items wait, and how many have ended since the last tick.
     fn progress_since(&mut self, watched: &mut MonitoredPool) -> (u64, u64) {
         // Items that were published and not taken yet wait as well, and may be most of what waits.

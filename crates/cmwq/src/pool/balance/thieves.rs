@@ -93,7 +93,6 @@ impl Pool {
     /// no worker is idle, a new one will steal. Returns how many come.
     pub(in crate::pool) fn send_thieves(self: &Arc<Self>, most: u32) -> u32 {
         let mut guard = self.lock_beside_batches();
-        guard.calls_no_thief = true;
         if guard.dying {
             return 0;
         }
@@ -110,13 +109,6 @@ impl Pool {
         }
         guard.wake_or_want(more as usize);
         coming + more
-    }
-
-    /// Calls up to `most` thieves from the nearest neighbours that have CPUs to spare.
-    #[cold]
-    pub(in crate::pool) fn call_thieves(self: &Arc<Self>, most: u32) {
-        self.set_wants_thieves(true);
-        self.ask_neighbours(most);
     }
 
     /// Asks the neighbours, nearest first, for thieves. Returns how many come.
@@ -167,7 +159,7 @@ mod tests {
     use super::*;
     use crate::pool::queue::pwq::Traits;
     use crate::pool::run::steal::Stealing;
-    use crate::pool::state::group::LONG_ENOUGH_ALONE_NS;
+    use crate::pool::state::group::LONG_ENOUGH_FAR_NS;
     use crate::pool::state::worker::Busy;
     use crate::pool::stubs;
 
@@ -227,16 +219,16 @@ mod tests {
     /// Between caches it would take longer to carry them than to run them.
     #[test]
     fn short_items_are_stolen_below_the_same_cache_only() {
-        for (item_ns, comes) in [(LONG_ENOUGH_ALONE_NS - 1, 1), (LONG_ENOUGH_ALONE_NS, 2)] {
+        for (item_ns, comes) in [(LONG_ENOUGH_FAR_NS - 1, 1), (LONG_ENOUGH_FAR_NS, 2)] {
             let group = Group::new();
             let pods = [(7, 0, [0]), (8, 0, [1]), (9, 1, [2])];
             let pools = pods.map(|(id, llc, cpus)| stubs::pool_below(&group, id, llc, &cpus));
             let [victim, near, far] = &pools;
             let mut guard = victim.lock();
             guard.pace.note(item_ns);
-            guard.note_reach();
             drop(guard);
-            victim.call_thieves(2);
+            victim.set_wants_thieves(true);
+            victim.ask_neighbours(2);
             let created = |pool: &Arc<Pool>| u32::from(pool.lock().creating);
             assert_eq!((created(near), created(near) + created(far)), (1, comes));
             let finds = |pool: &Arc<Pool>| {
@@ -313,61 +305,5 @@ mod tests {
             "those that search come by themselves"
         );
         assert_eq!(called(99), (5, [3, 2]));
-    }
-
-    #[test]
-    fn a_worker_that_was_woken_and_waits_for_its_cpu_holds_up_no_steal() {
-        // Not all CPUs of the pod have a worker: issuers may use the others. What waits is worth a
-        // steal, or not.
-        let cases = [(2, 50, true), (1, 50, true), (0, 50, true), (0, 1, false)];
-        for (running, waiting, called) in cases {
-            // Without a worker that searches, a new one is on its way, unless all CPUs are taken.
-            for searching in [1, 0] {
-                let group = Group::new();
-                let pool = stubs::saturated(&group, 7, &[0, 1], waiting);
-                let neighbour = stubs::pool_on(&group, 8, &[2, 3]);
-                let mut guard = pool.lock();
-                guard.pace.note(20_000);
-                guard.counts.set_running(running);
-                guard.counts.set_searching(searching);
-                drop(guard);
-                let called_now = neighbour.lock().creating;
-                let case = format!("{running} run, {searching} search, {waiting} wait");
-                assert_eq!(called_now, called, "{case}");
-            }
-        }
-    }
-
-    #[test]
-    fn where_many_guests_run_what_waits_no_more_are_called() {
-        for (guests, called) in [(0, true), (2, true), (3, false)] {
-            let group = Group::new();
-            let pool = stubs::saturated(&group, 7, &[0, 1], 3);
-            let neighbour = stubs::pool_on(&group, 8, &[2, 3]);
-            let mut guard = pool.lock();
-            guard.pace.note(24_000);
-            guard.guests = guests;
-            drop(guard);
-            assert_eq!(neighbour.lock().creating, called, "{guests} guests");
-        }
-    }
-
-    #[test]
-    fn a_pool_that_is_found_busy_looks_for_no_thief_in_turn() {
-        let group = Group::new();
-        // Each has a backlog that is worth a steal, and no CPU to spare.
-        let pods: [(u32, &[usize]); 2] = [(7, &[0, 1]), (8, &[2, 3])];
-        let pools = pods.map(|(id, cpus)| {
-            let pool = stubs::saturated(&group, id, cpus, 1);
-            let mut guard = pool.lock();
-            guard.calls_no_thief = true;
-            guard.pace.note(1_000_000);
-            drop(guard);
-            pool
-        });
-        pools[0].call_thieves(1);
-        let mut guard = pools[1].lock();
-        guard.calls_no_thief = true;
-        assert!(!guard.thieves_called);
     }
 }

@@ -35,8 +35,6 @@ pub(in crate::pool) struct Asks {
     pub(in crate::pool) create_worker: bool,
     pub(in crate::pool) watch: bool,
     pub(in crate::pool) cull_later: bool,
-    /// How many thieves to call.
-    pub(in crate::pool) thieves: u32,
     /// A slot was given back for which a pool is in line.
     pub(in crate::pool) hand_out_slots: bool,
     /// The pool is the first in line for a slot.
@@ -51,9 +49,6 @@ pub(crate) struct PoolGuard<'p> {
     pub(in crate::pool) hold: Hold,
     pub(in crate::pool) wake: Option<Wake>,
     pub(in crate::pool) asks: Asks,
-    /// Set by a lock holder that looks for a thief for another pool: if this pool is busy, it must
-    /// not look for a thief in turn, or the search would go on through all pools.
-    pub(in crate::pool) calls_no_thief: bool,
     /// The holder hands out slots itself, including those that this release gives back.
     pub(in crate::pool) hands_out_nothing: bool,
     /// How many more staged nodes this holding of the lock may turn or accept.
@@ -123,7 +118,6 @@ impl<'p> PoolGuard<'p> {
             hold: Hold::new(),
             wake: None,
             asks: Asks::default(),
-            calls_no_thief: false,
             hands_out_nothing: false,
             left: most_in_a_hold(),
             rest: None,

@@ -7,6 +7,7 @@ use crate::pool::queue::pwq::PwqKey;
 use crate::pool::queue::stats::{PoolCounts, QueueStats};
 use crate::pool::state::counts::Counts;
 use crate::pool::state::group::Group;
+use crate::pool::state::group::SHARE;
 use crate::pool::state::hogs::Hogs;
 use crate::pool::state::pace::Pace;
 use crate::pool::state::pool::{CpuAccounting, Holding, Inner, NICE_UNKNOWN, Pool, PoolService};
@@ -15,7 +16,7 @@ use crate::pool::task::busy::BusyTable;
 use crate::pool::task::slab::Slab;
 use crate::pool::wake::crowding::Crowding;
 use crate::pool::wake::placement::Occupied;
-use crate::sys::atomic::plain::AtomicI32;
+use crate::sys::atomic::plain::{AtomicBool, AtomicI32, AtomicU32};
 use crate::sys::brief_spin::BriefSpin;
 use crate::sys::fork;
 use crate::sys::lock::Lock;
@@ -77,7 +78,6 @@ impl Pool {
                 occupied,
                 crowding: Crowding::new(),
                 guests: 0,
-                thieves_called: false,
                 watched: false,
                 cull_armed: false,
                 cpu_accounting: CpuAccounting::default(),
@@ -95,6 +95,8 @@ impl Pool {
             pending_wakeups: CachePadded::default(),
             service,
             group,
+            deals: AtomicBool::default(),
+            room: CachePadded::new(AtomicU32::new(SHARE)),
             wants_thieves: Arc::default(),
             only_near: Arc::default(),
         });

@@ -2,19 +2,17 @@
 //! afterwards. See `PROTOCOL.md`.
 
 use super::guard::{Asks, Event, PoolGuard, Rest};
-use crate::pool::state::group::{LONG_ENOUGH_ALONE_NS, LONG_ENOUGH_NS, WORTH_STEALING_NS};
+use crate::pool::state::group::{
+    LONG_ENOUGH_ALONE_NS, LONG_ENOUGH_FAR_NS, LONG_ENOUGH_NS, SHARE, WORTH_STEALING_NS,
+};
 use crate::pool::state::pool::Pool;
 use crate::pool::wake::deferred::tell_backlog;
 use crate::sys::atomic::Ordering;
 use crate::sys::cpu;
 use std::sync::Arc;
 
-/// How many workers are woken at once at most. Each of them takes the lock when it comes, and wakes
-/// more if they are still needed.
-const MOST_WOKEN: u32 = 4;
-/// How many thieves are called at once at most. Each of them takes the lock when it comes, and calls
-/// more if they are still needed.
-const THIEVES_AT_ONCE: u32 = 4;
+/// A pool that has more room than this tells no more: most changes of the number are of no interest then.
+const MOST_ROOM: u32 = 4 * SHARE;
 /// How many idle workers are looked at, at most, to pick the one to be woken.
 const LOOKED_AT: usize = 8;
 
@@ -47,6 +45,7 @@ impl PoolGuard<'_> {
             self.settle_slots();
         }
         self.defer_wakeups();
+        self.tell_issuers();
         let target = self.target();
         if self.searching() > 0 {
             if self.pace.item_ns() >= LONG_ENOUGH_ALONE_NS {
@@ -55,9 +54,7 @@ impl PoolGuard<'_> {
             if self.has_waiting() {
                 self.pool.inbox.tell_accepted();
                 // The worker that was woken may have to wait for its CPU, and it wakes the others.
-                // If the wait is worth a steal, there is too much for all CPUs of the pod, so
-                // neighbours are called at once.
-                self.call_thieves();
+                self.watch_backlog();
             }
             return;
         }
@@ -83,20 +80,18 @@ impl PoolGuard<'_> {
         }
         // A new worker, too, may have to wait for its CPU.
         self.want_worker();
-        self.call_thieves();
+        self.watch_backlog();
     }
 
     /// Wakes workers until as many come as items wait and CPUs are free, but few
-    /// [at once](MOST_WOKEN). If each worker woke one other, a burst would take a wake-up's time each
+    /// [at once](SHARE). If each worker woke one other, a burst would take a wake-up's time each
     /// time that the number of workers doubles.
     fn wake_more(&mut self, target: u32) {
         let taken = u32::from(
             self.occupied
                 .is_left_to_waker(cpu::current(), &self.binding),
         );
-        let most = target
-            .saturating_sub(self.running() + taken)
-            .min(MOST_WOKEN);
+        let most = target.saturating_sub(self.running() + taken).min(SHARE);
         while self.searching() < most && !self.idle().is_empty() {
             if !self.has_more_than_come() {
                 self.collect();
@@ -148,13 +143,11 @@ impl PoolGuard<'_> {
 
     /// The pool is saturated: as many workers run as may, so none is woken. But as soon as an item
     /// waits, the monitor has to sample the pool. Until then the pool leaves NOTIFY set, so that
-    /// the next issuer takes the lock and has the monitor begin. If the items are long, NOTIFY is
-    /// set even while the monitor samples, because what that issuer publishes may be worth a steal.
+    /// the next issuer takes the lock and has the monitor begin.
     fn settle_saturated(&mut self) {
-        let long = self.is_worth_stealing(1);
         // Where there is a limit over all pools this does not hold: without a slot no worker runs
         // here that would find a published item.
-        if self.watched && !long && !self.has_waiting() && !self.is_limited() {
+        if self.watched && !self.has_waiting() && !self.is_limited() {
             return;
         }
         let empty = !self.has_waiting() && self.batches.is_empty();
@@ -166,37 +159,58 @@ impl PoolGuard<'_> {
             return self.wake_or_want(1);
         }
         self.watch();
-        self.call_thieves();
     }
 
-    /// Has workers of neighbouring pools called, if the items that wait are worth a steal.
-    fn call_thieves(&mut self) {
-        if self.thieves_called || self.calls_no_thief || !self.has_long_items() {
+    /// A worker is on its way. If much waits, or nobody knows how long it will wait, the monitor has
+    /// a look: the worker may have to wait for its CPU, and the workers of other pods are idle.
+    fn watch_backlog(&mut self) {
+        if self.pool.steals()
+            && (self.pace.item_ns() == 0 || self.is_worth_stealing(self.waiting()))
+        {
+            self.watch();
+        }
+    }
+
+    /// Tells issuers whether to deal items and how many this pool has room for, and idle workers of
+    /// other pods whether what waits here is worth a steal.
+    #[inline]
+    fn tell_issuers(&mut self) {
+        if !self.pool.steals() {
             return;
         }
-        if !self.is_worth_stealing(self.waiting()) {
-            // The accepted items are not worth a steal. Much more may have been published since, so
-            // take that into account.
-            self.collect();
+        // Relaxed: hints.
+        let pool = self.pool;
+        let deals = self.has_long_items() && !self.is_limited();
+        if deals != pool.deals() {
+            pool.deals.store(deals, Ordering::Relaxed);
         }
-        // If no other item waits, one was published just now.
-        let waiting = self.waiting().max(1);
-        if self.is_worth_stealing(waiting) {
-            // As many thieves as are needed to make the wait short.
-            let needed = self.pace.wait_ns(waiting, 1) / WORTH_STEALING_NS;
-            let needed = u32::try_from(needed).unwrap_or(u32::MAX);
-            self.asks.thieves = needed
-                .saturating_sub(self.running())
-                .clamp(1, THIEVES_AT_ONCE);
-            self.thieves_called = true;
-            self.note_reach();
+        let item_ns = self.pace.item_ns();
+        let only_near = item_ns < LONG_ENOUGH_FAR_NS;
+        if deals && only_near == pool.deals_far() {
+            pool.only_near.store(only_near, Ordering::Relaxed);
         }
-    }
-
-    /// Notes whether the items are long enough for thieves under other last-level caches.
-    pub(in crate::pool) fn note_reach(&self) {
-        let short = self.pace.item_ns() < LONG_ENOUGH_ALONE_NS;
-        self.pool.only_near.store(short, Ordering::Relaxed);
+        let waiting = self.waiting();
+        let free = self.target().saturating_sub(self.running());
+        // Of items whose length nobody knows it takes as many as it has CPUs for.
+        let soon = WORTH_STEALING_NS * u64::from(self.at_once());
+        let soon = soon.checked_div(item_ns).unwrap_or(0);
+        let room = (u64::from(free) + soon).saturating_sub(waiting as u64);
+        let mut room = room.min(u64::from(MOST_ROOM)) as u32;
+        let before = pool.room();
+        if !pool.inbox.is_empty() {
+            // Nobody knows how many were published. Their issuers have taken the room for them.
+            room = room.min(before);
+        }
+        if room != before {
+            pool.room.store(room, Ordering::Relaxed);
+        }
+        if !deals {
+            return;
+        }
+        let wanted = self.is_worth_stealing(waiting);
+        if wanted != pool.wants_thieves.load(Ordering::Relaxed) {
+            pool.set_wants_thieves(wanted);
+        }
     }
 
     /// Whether so many items will wait for longer than a neighbour's worker takes to come.
@@ -250,9 +264,6 @@ impl Asks {
         if self.cull_later {
             pool.service.cull_later(pool);
         }
-        if self.thieves > 0 {
-            pool.service.call_thieves(pool, self.thieves);
-        }
         if self.slots {
             pool.service.slots_wanted();
         }
@@ -283,12 +294,13 @@ impl Rest {
 
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
-    use super::{LONG_ENOUGH_ALONE_NS, MOST_WOKEN};
+    use super::{LONG_ENOUGH_ALONE_NS, LONG_ENOUGH_NS, MOST_ROOM, SHARE, WORTH_STEALING_NS};
     use crate::Work;
     use crate::pool::queue::pwq::Traits;
     use crate::pool::state::group::Group;
-    use crate::pool::state::pool::Pool;
+    use crate::pool::state::pool::{Inner, Pool};
     use crate::pool::stubs;
+    use crate::sys::atomic::Ordering;
     use std::sync::Arc;
 
     /// A pool of eight CPUs where so many items wait, with eight idle workers. The system packs, so
@@ -306,7 +318,7 @@ mod tests {
         for (running, waiting, woken) in [
             (0, 1, 1),
             (0, 3, 3),
-            (0, 50, MOST_WOKEN),
+            (0, 50, SHARE),
             (6, 50, 2),
             (7, 50, 1),
             (8, 50, 0),
@@ -324,7 +336,7 @@ mod tests {
         for (item_ns, running, waiting, searching) in [
             (short, 0, 3, 1),
             (long, 0, 3, 3),
-            (long, 0, 50, MOST_WOKEN),
+            (long, 0, 50, SHARE),
             (long, 0, 0, 1),
             (long, 6, 50, 2),
             (long, 8, 50, 1),
@@ -368,5 +380,75 @@ mod tests {
         guard.counts.set_running(0);
         drop(guard);
         assert_eq!(pool.lock().searching(), 3);
+    }
+
+    /// What an issuer reads, and whether the monitor was asked, of a pool of two CPUs with a
+    /// neighbour.
+    fn told(prepare: impl FnOnce(&mut Inner)) -> (Arc<Pool>, bool) {
+        let group = Group::new();
+        let pool = stubs::saturated(&group, 7, &[0, 1], 1);
+        let _neighbour = stubs::pool_on(&group, 8, &[2, 3]);
+        let mut guard = pool.lock();
+        guard.watched = false;
+        prepare(&mut guard);
+        drop(guard);
+        let watched = pool.lock().watched;
+        (pool, watched)
+    }
+
+    #[test]
+    fn issuers_are_told_how_many_items_would_not_wait_for_long() {
+        const WORTH: u64 = WORTH_STEALING_NS;
+        // One waits. In the time of a steal each CPU runs so many.
+        for (item_ns, running, guests, room, wants) in [
+            (0, 2, 0, 0, false),
+            (0, 0, 0, 1, false),
+            (LONG_ENOUGH_NS - 1, 2, 0, MOST_ROOM, false),
+            (LONG_ENOUGH_NS, 2, 0, MOST_ROOM, false),
+            (WORTH, 2, 0, 1, false),
+            (WORTH, 1, 0, 2, false),
+            (WORTH, 0, 0, 3, false),
+            (WORTH / 2, 0, 0, 5, false),
+            (WORTH, 2, 2, 3, false),
+            (2 * WORTH, 2, 0, 0, false),
+            (2 * WORTH + 2, 2, 0, 0, true),
+            (100 * WORTH, 1, 0, 0, true),
+            (100 * WORTH, 0, 0, 1, true),
+            (100 * WORTH, 2, 9, 0, true),
+        ] {
+            let (pool, _) = told(|inner| {
+                inner.pace.note(item_ns);
+                inner.counts.set_running(running);
+                inner.guests = guests;
+            });
+            let case = format!("{item_ns} ns, {running} run, {guests} guests");
+            let told_wants = pool.wants_thieves.load(Ordering::Relaxed);
+            assert_eq!((pool.room(), told_wants), (room, wants), "{case}");
+            assert_eq!(pool.deals(), item_ns >= LONG_ENOUGH_NS, "{case}");
+        }
+    }
+
+    #[test]
+    fn a_pool_without_neighbours_deals_nothing() {
+        let pool = stubs::saturated(&Group::new(), 7, &[0, 1], 50);
+        pool.lock().pace.note(1_000_000);
+        drop(pool.lock());
+        assert!(!pool.deals());
+    }
+
+    /// It may have to wait for its CPU.
+    #[test]
+    fn while_a_worker_comes_the_monitor_looks_at_what_waits() {
+        for (item_ns, watched) in [(0, true), (1_000, false), (100_000, true)] {
+            // Without a worker that searches, a new one is on its way.
+            for searching in [1, 0] {
+                let (_, told_watched) = told(|inner| {
+                    inner.pace.note(item_ns);
+                    inner.counts.set_running(1);
+                    inner.counts.set_searching(searching);
+                });
+                assert_eq!(told_watched, watched, "{item_ns} ns, {searching} search");
+            }
+        }
     }
 }

@@ -71,7 +71,6 @@ impl PoolService for CullsThenWorks {
     fn watch(&self, _: &Arc<Pool>) {}
     fn cull_later(&self, _: &Arc<Pool>) {}
     fn woke(&self) {}
-    fn call_thieves(&self, _: &Arc<Pool>, _: u32) {}
 }
 
 #[test]

@@ -76,7 +76,6 @@ impl Pool {
         let slot = WorkerSlot::new(handle.clone(), WorkerState::Guest);
         let id = guard.workers.insert(slot);
         guard.guests += 1;
-        guard.thieves_called = false;
         // Under a limit over all pools a thief uses a slot of its own pool, where the monitor
         // watches how long its items take.
         let most = if guard.is_limited() { 1 } else { VISIT };
@@ -100,8 +99,6 @@ impl Pool {
         }
         guard.workers.remove(id);
         guard.guests -= 1;
-        // Thieves can be called again from now on.
-        guard.thieves_called = false;
         let none_left = !guard.something_waits();
         drop(guard);
         if none_left {
@@ -280,12 +277,11 @@ mod tests {
             }
         });
         wants_thieves(&victim, 3, &ran);
-        victim.lock().thieves_called = true;
         as_thief(&own, |thief| {
             assert!(own.steal(thief));
             assert_eq!(*ran.lock(), [0; 0], "its own pool has an item");
             let wants = victim.wants_thieves.load(Ordering::Relaxed);
-            assert!(wants && !victim.lock().thieves_called, "more waits there");
+            assert!(wants, "more waits there");
             stubs::run_all(&own);
             assert!(own.steal(thief));
         });

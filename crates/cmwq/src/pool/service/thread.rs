@@ -296,10 +296,6 @@ impl PoolService for Service {
         self.ask(|requests| requests.cull.push((PoolRef::to(pool), at)));
     }
 
-    fn call_thieves(&self, pool: &Arc<Pool>, most: u32) {
-        pool.call_thieves(most);
-    }
-
     fn slots_wanted(&self) {
         self.ask(|requests| requests.slots = true);
     }

@@ -13,9 +13,16 @@ pub(in crate::pool) const WORTH_STEALING_NS: u64 = 15_000;
 /// Items that are shorter than this are not worth a steal, however many wait: what limits their
 /// rate is their pool's lock, which thieves would need as well.
 pub(in crate::pool) const LONG_ENOUGH_NS: u64 = 1_000;
-/// Items that are shorter than this are not worth it one by one: neither a wake-up for each, nor that
-/// thieves under another last-level cache take them, which would move some twenty lines for one item.
+/// Items that are shorter than this do not go to pods under other last-level caches, because
+/// carrying them takes about as long.
+pub(in crate::pool) const LONG_ENOUGH_FAR_NS: u64 = 3_000;
+/// Items that are shorter than this are not worth a wake-up for each.
 pub(in crate::pool) const LONG_ENOUGH_ALONE_NS: u64 = 8_000;
+
+/// How many workers are woken at once at most. Each of them takes the lock when it comes, and wakes
+/// more if they are still needed. So many items are also the share that an issuer gives a pod
+/// before it turns to the next one.
+pub(crate) const SHARE: u32 = 4;
 
 /// The pools that may steal from each other: non-strict, of one nice level, for one set of CPUs.
 pub(crate) struct Group<P> {

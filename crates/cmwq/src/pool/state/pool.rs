@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::counts::Counts;
-use super::group::Group;
+use super::group::{Group, SHARE};
 use super::hogs::Hogs;
 use super::pace::Pace;
 use super::standstill::Standstill;
@@ -18,7 +18,7 @@ use crate::pool::wake::crowding::Crowding;
 use crate::pool::wake::deferred::{PendingWakeups, tell_backlog};
 use crate::pool::wake::placement::Occupied;
 use crate::sys::atomic::Ordering;
-use crate::sys::atomic::plain::{AtomicBool, AtomicI32};
+use crate::sys::atomic::plain::{AtomicBool, AtomicI32, AtomicU32};
 use crate::sys::brief_spin::BriefSpin;
 use crate::sys::clock;
 use crate::sys::fork;
@@ -82,9 +82,6 @@ pub(crate) trait PoolService: Send + Sync {
     fn speaker(&self) -> Option<Speaker> {
         None
     }
-    /// More items wait in the pool than it will soon run: has up to `most` workers of its
-    /// neighbours steal them.
-    fn call_thieves(&self, pool: &Arc<Pool>, most: u32);
 }
 
 /// A rescuer, which runs a pool workqueue's items when no worker can be created.
@@ -152,7 +149,13 @@ pub(crate) struct Pool {
     pub(in crate::pool) pending_wakeups: CachePadded<PendingWakeups>,
     pub(in crate::pool) service: Arc<dyn PoolService>,
     pub(in crate::pool) group: Arc<Group<Pool>>,
-    /// More waits here than this pod's CPUs will soon run: set by the monitor, read by idle neighbours.
+    /// How many more items it takes before one would wait for longer than a worker of another pod takes
+    /// to come. Lock holders write it, and issuers from other pods subtract what they will publish.
+    pub(in crate::pool) room: CachePadded<AtomicU32>,
+    /// Whether issuers deal items to other pods, because the items here are long.
+    pub(in crate::pool) deals: AtomicBool,
+    /// More waits here than this pod's CPUs will soon run. Lock holders and the monitor set it; idle
+    /// neighbours read it.
     pub(in crate::pool) wants_thieves: Arc<AtomicBool>,
     /// Whether only pods under the same last-level cache shall steal, because the items are short.
     pub(in crate::pool) only_near: Arc<AtomicBool>,
@@ -175,10 +178,6 @@ pub(crate) struct Inner {
     pub(in crate::pool) guests: u32,
     /// Workers that were dismissed and are on their way out.
     pub(in crate::pool) leaving: u32,
-    /// Whether thieves were called and none has come yet. When one comes and items are left, the
-    /// release of the lock calls thieves again. If no neighbour has a CPU to spare, the monitor
-    /// resets this at its next tick.
-    pub(in crate::pool) thieves_called: bool,
     /// Whether the monitor samples this pool.
     pub(in crate::pool) watched: bool,
     /// Whether a check of the idle workers is scheduled.
@@ -265,6 +264,46 @@ impl Pool {
 
     pub(crate) fn group(&self) -> &Arc<Group<Pool>> {
         &self.group
+    }
+
+    /// Whether issuers deal items to other pods. A hint, as are those below.
+    #[inline]
+    pub(crate) fn deals(&self) -> bool {
+        self.deals.load(Ordering::Relaxed)
+    }
+
+    /// How many more items it takes before one would wait for long.
+    pub(crate) fn room(&self) -> u32 {
+        self.room.load(Ordering::Relaxed)
+    }
+
+    /// Takes room for a [share](SHARE) of items, or less. Returns for how many; 0: there is none.
+    pub(crate) fn take_room(&self) -> u32 {
+        let less = |room: u32| room.checked_sub(SHARE.min(room)).filter(|_| room > 0);
+        let room = self
+            .room
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        room.map_or(0, |room| room.min(SHARE))
+    }
+
+    /// Whether more waits here than this pod's CPUs will soon run.
+    pub(crate) fn is_overfull(&self) -> bool {
+        self.wants_thieves.load(Ordering::Relaxed)
+    }
+
+    /// Whether they deal them to pods under other last-level caches, too.
+    pub(crate) fn deals_far(&self) -> bool {
+        !self.only_near.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing is published that no lock holder has taken.
+    pub(crate) fn has_taken_all(&self) -> bool {
+        self.inbox.is_empty()
+    }
+
+    /// Whether the pods are under different last-level caches.
+    pub(crate) fn is_far_from(&self, other: &Pool) -> bool {
+        self.attrs.position.is_far(other.attrs.position)
     }
 
     pub(in crate::pool) fn set_wants_thieves(&self, wanted: bool) {

@@ -1,6 +1,7 @@
 //! Producer state: what a thread remembers of what it has published.
 #![forbid(unsafe_code)]
 
+use super::dealing::Dealing;
 use crate::item::ChunksSerial as Serial;
 use crate::item::closure::Small;
 use crate::item::{OpenChunk, Pending, Pushed, RawWork};
@@ -38,6 +39,8 @@ pub(in crate::pool) struct Producer {
     pub(in crate::pool) last: Cell<usize>,
     /// The chunk that the thread may add the next item to.
     pub(in crate::pool) open: OpenChunk,
+    /// How it deals long items to several pods.
+    pub(in crate::pool) dealing: Dealing,
     /// The cached route of the next item.
     pub(in crate::pool) route: Cell<Option<Route>>,
 }
@@ -71,6 +74,7 @@ impl Producer {
             pool: Cell::new(0),
             last: Cell::new(0),
             open: OpenChunk::none(),
+            dealing: Dealing::new(),
             route: Cell::new(None),
         }
     }
@@ -153,6 +157,7 @@ pub(in crate::pool) fn with_or_new<R>(f: impl FnOnce(&Producer) -> R) -> R {
 pub(crate) fn wait_begins() {
     with(|producer| {
         producer.in_a_row.set(0);
+        producer.dealing.turn_to(None);
         producer.route.set(None);
     });
 }

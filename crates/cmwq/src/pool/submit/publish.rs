@@ -53,10 +53,12 @@ impl Pool {
         with(|producer| {
             let Some(item) = item.take() else { return };
             let in_a_row = producer.count(self.id);
+            // Long items are dealt one by one.
             // Taking an item out of a chunk does not check whether its last run is still in an open
             // batch, so an item for which that may be so is published alone.
             let pays = |_: &&PwqChunks| {
                 in_a_row >= FLOODS_AFTER
+                    && !self.deals()
                     && !is_sample
                     && self.oldest_batch.is_after(item.noted_batch())
             };
@@ -127,6 +129,7 @@ impl Pool {
     fn publish_alone(self: &Arc<Self>, producer: &Producer, item: Pending) {
         producer.last.set(item.address());
         let pushed = self.inbox.push(item);
+        producer.dealing.note(pushed);
         if matches!(pushed, Pushed::MustNotify) && !cfg!(cmwq_loom) {
             // Workers slept, so this thread's earlier items did not wait: it does not flood the
             // pool. (The model checker's threads publish too little to flood otherwise.)

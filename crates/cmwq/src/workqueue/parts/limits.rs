@@ -8,6 +8,8 @@ use super::node::{Node, Served, collect, is_used_up};
 use super::pwq::Pwq;
 use crate::engine::Engine;
 use crate::pool::{NodeLimit, Pool, PoolFor, PwqKey};
+use crate::sys::atomic::Ordering;
+use crate::sys::atomic::plain::AtomicUsize;
 use crate::sys::sync::Mutex;
 use crate::topology::CpuSet;
 use std::sync::Arc;
@@ -18,6 +20,8 @@ pub(crate) struct Limits {
     kind: WorkqueueKind,
     nodes: Vec<Arc<Node>>,
     numbers: Mutex<NodeNumbers>,
+    /// `max_active`, for issuers.
+    max_active: AtomicUsize,
     /// The group whose limit the queue shares with other workqueues.
     group: Option<ConcurrencyGroup>,
 }
@@ -57,6 +61,7 @@ impl Limits {
             nodes: nodes
                 .map(|value| Node::new(value, group.as_ref().map(ConcurrencyGroup::shared)))
                 .collect(),
+            max_active: AtomicUsize::new(numbers.max_active),
             numbers: Mutex::new(numbers),
             group,
         }
@@ -97,6 +102,11 @@ impl Limits {
         self.numbers.lock().max_active
     }
 
+    /// Whether a pool of so many CPUs can have all items active that may be. A hint.
+    pub(crate) fn fits_in(&self, cpus: usize) -> bool {
+        self.max_active.load(Ordering::Relaxed) <= cpus
+    }
+
     pub(crate) fn min_active(&self) -> usize {
         self.numbers.lock().min_active
     }
@@ -110,6 +120,8 @@ impl Limits {
     pub(crate) fn set_max_active(&self, max_active: usize) {
         let mut numbers = self.numbers.lock();
         numbers.max_active = max_active;
+        // Relaxed: a hint.
+        self.max_active.store(max_active, Ordering::Relaxed);
         // A lowered limit lowers `min_active` too. Raising the limit does not restore it.
         numbers.min_active = numbers.min_active.min(max_active);
     }

@@ -79,18 +79,34 @@ fn a_pool_that_gets_on_wants_help_only_if_its_items_are_long_enough_and_the_last
 }
 
 #[test]
-fn a_pool_without_neighbours_and_one_that_is_not_saturated_ask_for_no_thief() {
+fn a_pool_without_neighbours_asks_for_no_thief() {
     let pool = stubs::saturated(&Group::new(), 47, &[0], 2);
     let mut alone = monitor(&pool);
     assert_eq!(alone.tick(START), Some(START + PERIOD_NS));
-    let group = Group::new();
-    let pool = stubs::saturated(&group, 48, &[0], 2);
-    let neighbour = stubs::pool_on(&group, 49, &[1]);
-    pool.lock().counts.set_running(0);
-    let mut calm = monitor(&pool);
-    let second = calm.tick(START).expect("it goes on");
-    calm.tick(second);
-    assert!(!wants_thieves(&pool) && called(&[neighbour]).is_empty());
+}
+
+/// It may wait for its CPU, or a new one for the thread that creates it.
+#[test]
+fn what_waits_for_a_worker_on_its_way_is_offered_to_neighbours_too() {
+    for looks in [2, 3] {
+        let group = Group::new();
+        let pool = stubs::saturated(&group, 48, &[0], 2);
+        let neighbour = stubs::pool_on(&group, 49, &[1]);
+        let mut monitor = monitor(&pool);
+        // It is saturated until the last look.
+        let mut at = START;
+        for look in 1..=looks {
+            if look == looks {
+                pool.set_wants_thieves(false);
+                neighbour.lock().creating = false;
+                pool.lock().counts.set_running(0);
+                assert!(pool.lock().creating, "nobody else comes");
+            }
+            at = monitor.tick(at).expect("it goes on");
+        }
+        assert!(wants_thieves(&pool), "{looks} looks");
+        assert_eq!(called(&[neighbour]), [49], "{looks} looks");
+    }
 }
 
 #[test]
