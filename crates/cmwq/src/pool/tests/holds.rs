@@ -253,6 +253,12 @@ fn an_item_that_runs_elsewhere_is_sent_there_behind_the_backlog() {
         };
         let again = claim_running(&item);
         assert!(pool.publish_if_it_runs(again, front).is_ok());
+        let order: Vec<usize> = {
+            let guard = pool.lock();
+            guard.worklist.iter().map(RawWork::address).collect()
+        };
+        // What was published before comes before it.
+        assert!(order.ends_with(&[backlog.other.address(), item.address()]));
         let panicked = crate::pool::task::call::call(task.started, task.run.current);
         assert!(pool.lock().end_task(task.run, panicked).is_none());
         pool.cancel(&item).expect("it waits").0.release();
