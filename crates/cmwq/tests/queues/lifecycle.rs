@@ -160,6 +160,27 @@ fn an_awaited_drain_closes_the_queue_until_it_is_ready_or_dropped() {
     assert_eq!(wq.execute(|| ()), Ok(()));
 }
 
+/// Each of several drains keeps the queue closed until it is over itself.
+#[test]
+fn a_drain_that_is_over_leaves_the_queue_closed_for_the_other() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("two drains", &engine);
+    let wq = engine.workqueue("t").build().unwrap();
+    let door = Door::new();
+    held(&wq, &door);
+    let mut context = Context::from_waker(Waker::noop());
+    let [mut first, mut second] = [0, 1].map(|_| Box::pin(wq.drain_async()));
+    assert!(first.as_mut().poll(&mut context).is_pending());
+    assert!(second.as_mut().poll(&mut context).is_pending());
+    door.open.complete();
+    wq.drain().unwrap();
+    assert_eq!(wq.execute(|| ()), Err(Refused::Draining));
+    assert_eq!(block_on(second), Ok(()));
+    assert_eq!(wq.execute(|| ()), Err(Refused::Draining));
+    assert_eq!(block_on(first), Ok(()));
+    assert_eq!(wq.execute(|| ()), Ok(()));
+}
+
 /// The item may wait for the thread that polls.
 #[test]
 fn a_poll_of_a_drain_returns_while_an_item_runs_that_came_during_the_drain() {
