@@ -7,7 +7,7 @@
 use crate::harness::{
     Deadline, Door, Heard, Random, block_on, counting, engine, eventually, in_own_process, seed,
 };
-use cmwq::types::{BatchRefused, Queued};
+use cmwq::types::{BatchRefused, Moved, Queued};
 use cmwq::{DelayedWork, Engine, Error, JoinError, Refused, Work, Workqueue};
 use std::future::Future;
 use std::pin::pin;
@@ -242,6 +242,9 @@ fn timers_that_fire_are_accepted_beyond_the_bound() {
     }
     eventually(|| waiting(&engine) == 3);
     assert_eq!(wq.execute(|| ()), Err(Refused::Full));
+    // Moved to the end of the queue it is accepted again, beyond the bound or not.
+    let moved = wq.mod_delayed(&timers[1], Duration::ZERO);
+    assert_eq!((moved, waiting(&engine)), (Moved::Pending, 3));
     // Moved to a timer it gives its room back.
     assert!(
         wq.mod_delayed(&timers[0], Duration::from_secs(1000))
