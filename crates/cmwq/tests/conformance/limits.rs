@@ -98,6 +98,28 @@ fn case_13_a_per_cpu_limit_is_for_each_cpu() {
     }
 }
 
+/// It is a share of no node.
+#[test]
+fn case_13_a_pool_with_cpus_of_several_nodes_has_the_whole_limit() {
+    let engine = engine("numa:2 l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("case 13", &engine);
+    let wq = engine
+        .workqueue("t")
+        .affinity_scope(AffinityScope::System)
+        .max_active(40)
+        .build()
+        .unwrap();
+    for cpu in [0, 2] {
+        let door = Door::new();
+        let _items = held(&wq, cpu, 50, &door);
+        door.wait_for(40);
+        settle(&engine, &wq.attrs());
+        assert_eq!(door.arrived(), 40);
+        door.open.complete();
+        wq.flush().unwrap();
+    }
+}
+
 #[test]
 fn case_13_min_active_holds_on_every_node() {
     let engine = engine("numa:2 l3:1 core:2 pu:1");
