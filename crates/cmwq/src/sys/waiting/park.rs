@@ -149,6 +149,7 @@ mod token {
 
     #[cfg(all(test, cmwq_loom))]
     mod model {
+        use super::super::modelled::wake_all_at;
         use super::*;
         use loom::thread;
         use std::sync::Arc;
@@ -174,6 +175,27 @@ mod token {
                 for waker in wakers {
                     waker.join().unwrap();
                 }
+            });
+        }
+
+        /// The sleep ends as if its time were over, and the token comes then.
+        #[test]
+        fn what_the_waker_did_is_seen_though_the_time_is_over_when_it_comes() {
+            loom::model(|| {
+                let shared = Arc::new((Parker::new(), AtomicU32::new(0)));
+                let waker = thread::spawn({
+                    let shared = shared.clone();
+                    move || {
+                        shared.1.store(1, Ordering::Relaxed);
+                        shared.0.unpark();
+                    }
+                });
+                let time = thread::spawn(|| wake_all_at(std::ptr::null()));
+                if shared.0.park_for(Some(Duration::ZERO)) {
+                    assert_eq!(shared.1.load(Ordering::Relaxed), 1);
+                }
+                waker.join().unwrap();
+                time.join().unwrap();
             });
         }
     }
