@@ -82,6 +82,8 @@ pub(crate) use submit::spawn_history;
 pub(crate) use submit::spawn_history::Granted;
 #[cfg(all(test, cmwq_loom))]
 pub(crate) use task::current::Current;
+#[cfg(all(test, cmwq_loom))]
+pub(crate) use task::current::as_item;
 pub(crate) use task::current::{current, is_on_stack, stops_bh_pool};
 pub use task::current::{current_is_mem_reclaim, current_is_rescuer, current_work};
 pub(crate) use wake::deferred::in_waker;

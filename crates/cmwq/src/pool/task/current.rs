@@ -184,6 +184,16 @@ pub(in crate::pool) fn begin_item(item: usize, func: Option<WorkFn>) {
     });
 }
 
+/// Does `f` as an item of no queue does.
+#[cfg(all(test, cmwq_loom))]
+pub(crate) fn as_item<R>(f: impl FnOnce() -> R) -> R {
+    const ADDRESS: usize = 8;
+    CURRENT.with(|running| running.item.set(ADDRESS));
+    let result = f();
+    CURRENT.with(|running| running.item.set(0));
+    result
+}
+
 /// The span of the item that the calling thread has begun, if a subscriber wants it.
 #[cfg(all(feature = "tracing", not(cmwq_loom)))]
 #[inline(always)]

@@ -1,7 +1,9 @@
 //! Posting, arming and draining under the model checker. It shows that no entry is lost, that no
 //! owner sleeps while there is an entry, and that an owner sees what a poster did.
 
+use super::outlook::RunsHere;
 use super::*;
+use crate::pool::as_item;
 use crate::pool::model::{Touched, explore};
 use crate::sys::park::Parker;
 use loom::thread;
@@ -277,6 +279,24 @@ fn who_finds_every_poster_gone_finds_what_they_posted() {
             assert_eq!(queue.drain(9, &mut entries), 1, "no one else can post");
             assert_eq!(tokens(entries), [0]);
         }
+        poster.join().unwrap();
+    });
+}
+
+/// The item that waits is the only one that could still post when the poster has gone.
+#[test]
+fn an_item_that_waits_gets_what_the_last_poster_has_posted() {
+    explore(3, || {
+        let queue = queue();
+        let poster = posting(&queue, 0..1);
+        // The item has an entry to post at its end, which keeps the queue.
+        let own = queue.inner.clone();
+        let here = RunsHere::begin(Some(&own));
+        let mut entries = Vec::new();
+        let got = as_item(|| queue.wait(9, &mut entries));
+        drop(here);
+        assert_eq!(got, 1, "the poster has posted before it has gone");
+        assert_eq!(tokens(entries), [0]);
         poster.join().unwrap();
     });
 }
