@@ -442,4 +442,22 @@ mod tests {
             epochs(),
         ));
     }
+
+    /// The queue may be destroyed after a thread has found its way to it in its own memory.
+    #[test]
+    fn an_item_that_was_claimed_for_a_queue_that_is_gone_is_idle_again() {
+        let engine = Engine::builder().build().expect("an engine");
+        let queue = engine.workqueue("gone").build().expect("a queue");
+        let handle = WorkqueueHandle::new(queue).expect("a handle");
+        handle.destroy().expect("it exists");
+        let item = RawWork::new(crate::pool::stubs::nothing);
+        let at = NonNull::from(&item);
+        // SAFETY: the item stays where it is, and nothing takes it.
+        let queued = unsafe {
+            let claimed = Pending::claim(at).expect("it is idle");
+            handle.queue_anew(handle.issuer(), None, at, Some(claimed))
+        };
+        assert!(matches!(queued, Err(Error::NoSuchWorkqueue)));
+        assert!(!item.is_pending());
+    }
 }
