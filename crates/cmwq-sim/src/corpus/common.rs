@@ -1,7 +1,7 @@
 //! What several operations do.
 
 use super::awaiting::awaited_by;
-use super::world::{Account, Does, Extra, NICE, Queue, ShotId, World};
+use super::world::{Account, Does, Extra, NICE, PAUSE, Queue, ShotId, World};
 use cmwq_simulated::types::{CpuLimit, DisableGuard, Moved, WorkqueueAttrs};
 use cmwq_simulated::{
     Completion, CompletionQueue, ConcurrencyGroup, DelayedWork, JoinError, JoinHandle,
@@ -9,7 +9,7 @@ use cmwq_simulated::{
 use cmwq_vm::{Cpus, os};
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 pub(super) fn queue_x(w: &World) {
@@ -152,6 +152,39 @@ pub(super) fn raise_own_group(w: &World) {
     assert!(first.is_ok() && second.is_ok(), "the queue is open");
     group.set_max_active(2).expect("a legal limit");
     other.wait();
+}
+
+/// Two items are active when the limit is lowered to one, and nothing waits. When one of them has
+/// ended, the other one still has the only place.
+pub(super) fn lower_own_group(w: &World) {
+    let group = ConcurrencyGroup::new("own", 2);
+    let own = w.engine.workqueue("own").group(&group);
+    let own = own.build().expect("legal attributes");
+    let held = || {
+        let (begun, end) = (Arc::new(Completion::new()), Arc::new(Completion::new()));
+        let (begins, ends) = (begun.clone(), end.clone());
+        let run = move || {
+            begins.complete();
+            ends.wait();
+        };
+        let handle = own.spawn(run);
+        begun.wait();
+        (handle, end)
+    };
+    let [first, second] = [held(), held()];
+    group.set_max_active(1).expect("a legal limit");
+    first.1.complete();
+    let joined = first.0.join();
+    let has_begun = Arc::new(AtomicBool::new(false));
+    let begins = has_begun.clone();
+    let late = own.spawn(move || begins.store(true, Relaxed));
+    os::sleep(PAUSE);
+    w.facts.expect(!has_begun.load(Relaxed), || {
+        "two items of a group are active after its limit was lowered to one".into()
+    });
+    second.1.complete();
+    let all = [joined, second.0.join(), late.join()];
+    assert!(all.iter().all(Result::is_ok), "the queue is open");
 }
 
 /// From now on closures wait until all that was accepted has begun.

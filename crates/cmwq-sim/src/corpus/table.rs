@@ -3,8 +3,8 @@
 use super::awaiting::{awaited, begun};
 use super::common::{
     await_handle, change_attrs, disabled, earn_a_slot, execute, execute_batch, is_refused, join,
-    join_for_workers, let_items_meet, limit_cpus, meet, move_d, queue_x, raise_own_group,
-    spawn_and_join, submit_for_room, wait_in_item, without_a_result,
+    join_for_workers, let_items_meet, limit_cpus, lower_own_group, meet, move_d, queue_x,
+    raise_own_group, spawn_and_join, submit_for_room, wait_in_item, without_a_result,
 };
 use super::operation::Subject::{Delayed, Field, Item, Pods, Pool, Queue as OneQueue};
 use super::operation::{Operation, op, prepared};
@@ -309,6 +309,7 @@ pub const OPERATIONS: &[Operation] = &[
         },
     ),
     op("raise-own-group", &[Pool], raise_own_group),
+    op("lower-own-group", &[Pool], lower_own_group),
     // The queue is in the group while its items, or another queue's, have all there is.
     op("join-group", &[OneQueue, Pool], |w| {
         let own = w.engine.workqueue("own").group(&w.group).freezable();
