@@ -5,6 +5,7 @@ use super::common::{
     await_handle, change_attrs, disabled, earn_a_slot, execute, execute_batch, is_refused, join,
     join_for_workers, let_items_meet, limit_cpus, lower_own_group, meet, move_d, queue_x,
     raise_own_group, spawn_and_join, submit_for_room, wait_in_item, without_a_result,
+    x_is_not_pending,
 };
 use super::operation::Subject::{Delayed, Field, Item, Pods, Pool, Queue as OneQueue};
 use super::operation::{Operation, op, prepared};
@@ -64,11 +65,13 @@ pub const OPERATIONS: &[Operation] = &[
     }),
     op("disable", &[Item], |w| {
         let guard = disabled(w, &w.x.1, || w.x.0.disable());
+        x_is_not_pending(w);
         step();
         guard.enable();
     }),
     op("disable-sync", &[Item], |w| {
         let guard = disabled(w, &w.x.1, || w.x.0.disable_sync());
+        x_is_not_pending(w);
         w.x.1.is_disabled_for(step);
         guard.enable();
     }),
