@@ -71,6 +71,38 @@ fn what_has_come_to_rest_below_a_limit_of_0_stays_so() {
     });
 }
 
+/// The queue is frozen while a thread is on its way to an item with a place: the smallest program in
+/// which the order matters of what is asked.
+#[test]
+fn an_item_that_is_about_to_get_a_place_counts_as_active() {
+    explore(3, || {
+        let wq = Queue::new(0);
+        // No worker ever comes.
+        let pool = pool(1, 1);
+        let pwq = wq.pwq(&pool);
+        let item = Item::new(&Touched::new(), None);
+        queue(&pwq, &item).unwrap();
+        pool.lock().drain();
+        wq.limits.set_values(vec![1]);
+        let serves = thread::spawn({
+            let wq = wq.clone();
+            move || wq.limits.serve(0)
+        });
+        // The checker takes a thread's first step after a spawn to come before the new thread.
+        let _ = wq.limits.of(0).admits();
+        wq.limits.set_values(vec![0]);
+        wq.limits.settle(&wq.members());
+        if !wq.limits.is_any_active(&wq.members()) {
+            assert!(!wq.limits.is_any_active(&wq.members()));
+        }
+        serves.join().unwrap();
+        let removed = pool.lock().take_out(1, item.raw());
+        removed.expect("nobody else takes it").0.release();
+        wq.finish([(pool, Vec::new())]);
+        assert_eq!(item.runs(), 0);
+    });
+}
+
 #[test]
 fn a_place_is_not_lost_with_a_pool_workqueue_that_goes_while_it_waits() {
     explore(3, || {
