@@ -14,6 +14,7 @@
 use super::wheel::{Key, Wheel};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicU64;
+use crate::sys::cell;
 use crate::sys::fork::{self, Held, ProcessLock};
 use crate::sys::park::Parker;
 use crate::sys::sync::Mutex;
@@ -50,6 +51,14 @@ impl TimerKey {
         }
     }
 
+    /// Replaces the number of its timer; returns the one before. The timers' lock is held.
+    fn replace(&self, key: u64) -> u64 {
+        cell::alone(&raw const self.key);
+        let before = self.key.load(Ordering::Relaxed);
+        self.key.store(key, Ordering::Relaxed);
+        before
+    }
+
     /// Returns how long it takes until the timer expires, in whole milliseconds, or zero if it has
     /// expired or was stopped. The answer may be out of date when the caller reads it.
     pub(crate) fn time_left(&self) -> Duration {
@@ -58,6 +67,13 @@ impl TimerKey {
         }
         let expires_ms = self.expires_ms.load(Ordering::Relaxed);
         Duration::from_millis(expires_ms.saturating_sub(clock::now_ns() / NS_PER_MS))
+    }
+}
+
+#[cfg(cmwq_sim)]
+impl Drop for TimerKey {
+    fn drop(&mut self) {
+        cell::used_for_something_else(&raw const self.key);
     }
 }
 
@@ -71,7 +87,7 @@ struct TimersState<T> {
 
 impl<T> TimersState<T> {
     fn disarm(&mut self, at: &TimerKey) -> Option<T> {
-        match at.key.swap(0, Ordering::Relaxed) {
+        match at.replace(0) {
             0 => None,
             key => self.wheel.cancel(Key::unpack(key)),
         }
@@ -175,7 +191,7 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
         let now = clock::now_ns();
         let deadline = tick_of(now.saturating_add(delay_ns)) + 1;
         let key = state.wheel.arm(deadline, value);
-        at.key.store(key.pack(), Ordering::Relaxed);
+        at.replace(key.pack());
         at.expires_ms
             .store(expires_ms(now, delay_ns), Ordering::Relaxed);
         let earlier = deadline < state.sleeps_until;

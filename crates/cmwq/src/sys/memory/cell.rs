@@ -31,6 +31,13 @@ pub(crate) fn alone_at_last<T>(memory: *const T) {
     cmwq_vm::weak::forget_plain(memory.addr());
 }
 
+/// Whoever uses the memory next comes after all that used it before, by an order of which the virtual
+/// machine does not know.
+#[cfg(cmwq_sim)]
+pub(crate) fn used_for_something_else<T>(memory: *const T) {
+    cmwq_vm::weak::forget_plain(memory.addr());
+}
+
 /// A value that readers find at a place, and that is dropped when all of them have let go of it.
 /// The virtual machine checks that with a weak memory: each use must happen before the end.
 #[derive(Clone, Copy)]
