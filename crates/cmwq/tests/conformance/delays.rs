@@ -187,6 +187,41 @@ fn case_09_a_timer_that_fires_goes_to_its_target() {
     ran_on(&names, &[0, 1, 2, 3]);
 }
 
+/// Whoever fires or stops the timer does not matter.
+#[test]
+fn case_09_a_timer_without_a_target_goes_to_the_cpu_of_the_thread_that_armed_it() {
+    let usable = rustix::thread::sched_getaffinity(None).unwrap();
+    if !usable.is_set(0) || !usable.is_set(1) {
+        return;
+    }
+    let engine = engine("l3:1 core:4 pu:1");
+    let _deadline = Deadline::new("case 9", &engine);
+    let wq = engine.workqueue("t").per_cpu().build().unwrap();
+    let (names, work) = naming();
+    let on = |cpu: usize, does: &(dyn Fn() + Sync)| {
+        let there = || {
+            bind_to(&[cpu]);
+            does();
+        };
+        std::thread::scope(|scope| scope.spawn(there).join().unwrap());
+    };
+    for (arms, flushes) in [(0, 1), (1, 0)] {
+        // Without a delay it goes to the CPU of the caller, whatever number that has in this engine.
+        for delay in [Duration::ZERO, LONG] {
+            on(arms, &|| {
+                assert!(wq.queue_delayed(&work, delay).is_accepted());
+            });
+            on(flushes, &|| {
+                let _ = work.flush().unwrap();
+            });
+        }
+    }
+    let names = names.lock().unwrap();
+    let cpus: Vec<_> = names.iter().map(|name| name.split(':').next()).collect();
+    assert_eq!((cpus[0], cpus[2]), (cpus[1], cpus[3]));
+    assert_ne!(cpus[0], cpus[2]);
+}
+
 #[test]
 fn case_27_a_timer_whose_queue_is_gone_is_dropped_with_a_warning() {
     in_own_process(|| {

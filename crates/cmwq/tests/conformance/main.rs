@@ -61,7 +61,7 @@ use cmwq::topology::{CpuSet, Topology};
 use cmwq::types::{CpuLimit, Queued, WorkqueueAttrs};
 use cmwq::{Completion, DelayedWork, Engine, Error, JoinError, Refused, Work, Workqueue};
 use harness::{
-    Broken, Deadline, Door, Heard, Random, block_on, counting, engine, eventually, held,
+    Broken, Deadline, Door, Heard, Random, bind_to, block_on, counting, engine, eventually, held,
     in_own_process, own_name, own_process, quiet_panic, settle_with, threads_named,
 };
 use std::ptr::NonNull;
