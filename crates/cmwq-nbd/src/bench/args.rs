@@ -1,7 +1,7 @@
 //! The options of `cmwq-nbd bench`.
 
 use std::os::unix::fs::FileTypeExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -10,6 +10,7 @@ use crate::bench::plan::{NFS_BLOCK, NFS_JOBS, PEERS, SCOPES, SHARDS, Scenario};
 use crate::bench::subject::Medium;
 use crate::serve::size;
 use cmwq_command::{CliError, whole};
+use cmwq_nbd::store::FileStore;
 
 /// The smallest disk.
 const LEAST: u64 = 64 << 20;
@@ -208,9 +209,13 @@ fn folder(text: &str) -> Result<PathBuf, String> {
 
 fn device(text: &str) -> Result<PathBuf, String> {
     let found = std::fs::metadata(text).map_err(|error| error.to_string())?;
-    let device = found.file_type().is_block_device();
-    let device = device.then(|| PathBuf::from(text));
-    device.ok_or_else(|| "it is not a block device".to_owned())
+    if !found.file_type().is_block_device() {
+        return Err("it is not a block device".to_owned());
+    }
+    // As a server opens it, for which a device that is mounted is none.
+    let opened = FileStore::open(Path::new(text), false, 512);
+    opened.map_err(|error| error.to_string())?;
+    Ok(PathBuf::from(text))
 }
 
 /// What was named, in the order of all; if nothing was, all.

@@ -4,7 +4,7 @@
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -81,6 +81,31 @@ pub(crate) fn wait_for_lock(file: &File, read_only: bool) -> io::Result<()> {
     })
 }
 
+/// Opens a file, or a block device. A device that will be written to is claimed as well: while a file
+/// system on it is mounted, or another program has claimed it, the system refuses that. As with the
+/// lock, a killed server may have it for a moment.
+fn open(path: &Path, is_device: bool, read_only: bool) -> io::Result<File> {
+    let mut options = File::options();
+    options.read(true).write(!read_only);
+    if is_device && !read_only {
+        options.custom_flags(libc::O_EXCL);
+    }
+    let mut attempts = 0..ATTEMPTS;
+    loop {
+        match options.open(path) {
+            Err(error) if error.kind() == ErrorKind::ResourceBusy && is_device => {
+                if attempts.next().is_none() {
+                    let why =
+                        "the device is in use: it is mounted, or another program has claimed it";
+                    return Err(io::Error::new(ErrorKind::ResourceBusy, why));
+                }
+                thread::sleep(BETWEEN_ATTEMPTS);
+            }
+            opened => return opened,
+        }
+    }
+}
+
 /// A block device that was set read-only: it can be opened for writing, and fails each write.
 fn is_read_only_device(file: &File) -> io::Result<bool> {
     let metadata = file.metadata()?;
@@ -145,7 +170,7 @@ impl FileStore {
     ///
     /// # Errors
     /// The system's; a file that stays in use by another server, or that is neither a file nor a
-    /// block device.
+    /// block device; a device that is to be written and is mounted, or claimed by another program.
     pub fn open(path: &Path, read_only: bool, block: u32) -> io::Result<FileStore> {
         // Opening a pipe would wait for its other end.
         let kind = std::fs::metadata(path)?.file_type();
@@ -154,7 +179,8 @@ impl FileStore {
                 "neither a regular file nor a block device",
             ));
         }
-        let file = File::options().read(true).write(!read_only).open(path)?;
+        let is_device = kind.is_block_device();
+        let file = open(path, is_device, read_only)?;
         if !read_only && is_read_only_device(&file)? {
             let why = "the device is read-only";
             return Err(io::Error::new(ErrorKind::ReadOnlyFilesystem, why));
@@ -174,7 +200,7 @@ impl FileStore {
             has_fast_zeroes,
             file,
             size,
-            is_device: kind.is_block_device(),
+            is_device,
             tells_cached: told != Err(Errno::OPNOTSUPP),
             by_io_uring: false,
             writes_untold: AtomicBool::new(false),

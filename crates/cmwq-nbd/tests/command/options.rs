@@ -5,7 +5,7 @@ use crate::common::{Client, Deadline, Dir, pattern};
 use cmwq_nbd::protocol::command;
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::process::{Command, Stdio};
 
 #[test]
@@ -181,29 +181,75 @@ fn a_pipe_is_no_disk_and_may_bring_the_key() {
     assert_eq!(served.stop(), 0);
 }
 
+/// A loop device, which is given back when dropped.
+struct Loop(String);
+
+impl Loop {
+    /// `None`, with a line that says so: there are none here.
+    fn new(args: &[&str]) -> Option<Loop> {
+        let made = Command::new("losetup")
+            .args(["--find", "--show"])
+            .args(args)
+            .output();
+        let Some(made) = made.ok().filter(|made| made.status.success()) else {
+            println!("skipped, because losetup made no device");
+            return None;
+        };
+        Some(Loop(
+            String::from_utf8(made.stdout).unwrap().trim().to_owned(),
+        ))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
+
+#[test]
+fn a_device_that_is_in_use_is_not_written_to() {
+    let deadline = Deadline::long("a device in use");
+    let dir = Dir::new();
+    let image = dir.file("image");
+    std::fs::write(&image, [1; 1 << 20]).unwrap();
+    let Some(device) = Loop::new(&[path(&image)]) else {
+        return;
+    };
+    // As a mounted file system has it.
+    let claimed = std::fs::File::options()
+        .read(true)
+        .custom_flags(libc::O_EXCL)
+        .open(&device.0)
+        .unwrap();
+    let said = failed(&["serve", &device.0]);
+    assert!(
+        said.contains("the device is in use: it is mounted"),
+        "{said}"
+    );
+    let said = complaint(&["bench", "--print-jobs", "--device", &device.0], 2);
+    assert!(
+        said.contains("the device is in use: it is mounted"),
+        "{said}"
+    );
+    drop(deadline);
+    // Who only reads harms nobody.
+    let served = Served::start(dir, &[&device.0, "--read-only"]);
+    assert_eq!(served.stop(), 0);
+    drop(claimed);
+    let served = Served::start(Dir::new(), &[&device.0]);
+    assert_eq!(served.stop(), 0);
+}
+
 #[test]
 fn a_read_only_device_is_served_only_if_that_is_said() {
     let deadline = Deadline::long("a read-only device");
     let dir = Dir::new();
     let image = dir.file("image");
     std::fs::write(&image, [1; 1 << 20]).unwrap();
-    let made = std::process::Command::new("losetup")
-        .args(["--find", "--show", "--read-only", path(&image)])
-        .output();
-    let Some(made) = made.ok().filter(|made| made.status.success()) else {
-        println!("skipped, because losetup made no device");
+    let Some(device) = Loop::new(&["--read-only", path(&image)]) else {
         return;
     };
-    /// Gives the device back.
-    struct Loop(String);
-    impl Drop for Loop {
-        fn drop(&mut self) {
-            let _ = std::process::Command::new("losetup")
-                .args(["--detach", &self.0])
-                .status();
-        }
-    }
-    let device = Loop(String::from_utf8(made.stdout).unwrap().trim().to_owned());
     let said = failed(&["serve", &device.0]);
     assert!(
         said.contains("the device is read-only; --read-only serves"),
