@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use crate::bench::plan::{NFS_BLOCK, NFS_JOBS, PEERS, SCOPES, SHARDS, Scenario};
+use crate::bench::plan::{NFS_BLOCK, PEERS, SCOPES, SHARDS, Scenario};
 use crate::bench::subject::Medium;
 use crate::serve::size;
 use cmwq_command::{CliError, whole};
@@ -127,11 +127,16 @@ impl Args {
                 "--shard-size needs the scope cache_shard or cache_shard-strict, and --scopes leaves them out",
             ));
         }
-        // Each job must have a block of the disk.
-        let most = self.size.unwrap_or(LEAST) / NFS_JOBS as u64;
-        match self.nfs_block_size.iter().find(|&&block| block > most) {
+        if self.peers.len() > 1 && self.peers.contains(&"none") {
+            return Err(CliError::new(format!(
+                "--peers: {:?} has more than none: it must be none, or the names of peers",
+                self.peers.join(",")
+            )));
+        }
+        // A block must fit into the smallest disk.
+        match self.nfs_block_size.iter().find(|&&block| block > LEAST) {
             Some(block) => Err(CliError::new(format!(
-                "--nfs-block-size: {block} is too large: each of the {NFS_JOBS} jobs has {most} bytes of the disk"
+                "--nfs-block-size: {block} is too large: it must be {LEAST} bytes or less"
             ))),
             None => Ok(()),
         }
@@ -271,6 +276,8 @@ mod tests {
         assert!(refused(&["--scenarios", "1,5"]).contains("'5'"));
         assert!(refused(&["--scopes", "Cache"]).contains("cache-strict"));
         assert!(refused(&["--peers", "ceph"]).contains("none"));
+        let both = refused(&["--peers", "qemu,none"]);
+        assert!(both.contains(r#""qemu,none""#), "{both}");
         assert!(refused(&["--format", "xml"]).contains("text, json"));
         for bad in ["0", "", "x", "1.5"] {
             assert!(refused(&["--runs", bad]).contains("from 1 to"));
@@ -322,9 +329,14 @@ mod tests {
             let message = refused(&["--nfs-block-size", bad]);
             assert!(message.contains("--nfs-block-size"), "{message}");
         }
-        let message = refused(&["--nfs-block-size", "16M"]);
+        // Each job has the whole disk, and not a part of it.
+        assert_eq!(
+            read(&["--nfs-block-size", "16M"]).unwrap().nfs_blocks(),
+            [16 << 20]
+        );
+        let message = refused(&["--nfs-block-size", "65M"]);
         assert!(
-            message.contains("too large") && message.contains("335544 bytes"),
+            message.contains("68157440 is too large") && message.contains("67108864 bytes"),
             "{message}"
         );
         let message = refused(&["--scopes", "cache,cpu", "--shard-size", "4"]);

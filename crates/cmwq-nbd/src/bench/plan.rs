@@ -191,7 +191,7 @@ pub(super) fn ours(scopes: &[&'static str], shard_sizes: &[usize]) -> Vec<Subjec
 }
 
 /// The jobs of the published NFS test.
-pub(super) const NFS_JOBS: usize = 200;
+const NFS_JOBS: usize = 200;
 /// The block size of the published NFS test.
 pub(super) const NFS_BLOCK: u64 = 512;
 /// Its ways to read and write.
