@@ -13,7 +13,7 @@ use cmwq_command::{CliError, whole};
 use cmwq_nbd::store::FileStore;
 
 /// The smallest disk.
-const LEAST: u64 = 64 << 20;
+pub(super) const LEAST: u64 = 64 << 20;
 const MAX_RUNS: usize = 1000;
 const MAX_RUNTIME: u64 = 3600;
 
@@ -63,8 +63,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = whole(1, MAX_RUNTIME), allow_hyphen_values = true)]
     runtime: u64,
 
-    /// Size of the disk [default: 512M; for the scenario nfs the published 4G. A disk in memory has
-    /// half of the free memory at most]
+    /// Size of the disk, 64M or more [default: 512M; for the scenario nfs the published 4G, or half of
+    /// the free memory where a disk in memory is to have more]
     #[arg(long, value_name = "SIZE", value_parser = disk_size, allow_hyphen_values = true)]
     pub(super) size: Option<u64>,
 

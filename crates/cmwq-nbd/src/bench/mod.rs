@@ -37,7 +37,7 @@ const ATTEMPTS: usize = 3;
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     args.check()?;
     if args.print_jobs {
-        return output::print(&job_files(args));
+        return output::print(&job_files(args)?);
     }
     fio::check()?;
     if let Some(path) = &args.html {
@@ -153,10 +153,10 @@ struct Cell {
 }
 
 /// The job file of each load of the chosen scenarios, as it is given to fio for each server.
-fn job_files(options: &Args) -> String {
+fn job_files(options: &Args) -> Result<String, CliError> {
     let mut text = String::new();
     for scenario in options.scenarios() {
-        let size = options.size.unwrap_or(scenario.size());
+        let size = disk(scenario, options)?.size;
         for load in scenario.loads(machine::cpus(), &options.nfs_blocks()) {
             let place = match load.target {
                 Target::Export => Place::export("nbd+unix:///?socket=SOCKET", size),
@@ -172,29 +172,51 @@ fn job_files(options: &Args) -> String {
             );
         }
     }
-    text
+    Ok(text)
 }
 
-/// The disk of a scenario: of the published size if there is memory for it.
+/// The disk of a scenario: of the published size if there is room for it.
 fn disk(scenario: Scenario, options: &Args) -> Result<Disk, CliError> {
+    let wanted = options.size.unwrap_or(scenario.size());
     let size = match &options.medium() {
-        Medium::Memory => options.size.unwrap_or_else(|| {
-            let half = machine::memory_available().map_or(u64::MAX, |bytes| bytes / 2);
-            scenario.size().min(half >> 20 << 20)
-        }),
-        Medium::Folder(_) => options.size.unwrap_or(scenario.size()),
+        Medium::Memory => {
+            let free = machine::memory_available().unwrap_or(u64::MAX);
+            in_memory(options.size, scenario.size(), free)?
+        }
+        Medium::Folder(_) => wanted,
         Medium::Device(device) => {
             let failed =
                 |error| CliError::failed(format!("--device: {}: {error}", device.display()));
             let mut file = File::open(device).map_err(failed)?;
             let whole = file.seek(SeekFrom::End(0)).map_err(failed)?;
-            options.size.unwrap_or(scenario.size()).min(whole)
+            if whole < args::LEAST {
+                return Err(CliError::new(format!(
+                    "--device: {} has {whole} bytes: it must have {} or more",
+                    device.display(),
+                    args::LEAST
+                )));
+            }
+            wanted.min(whole)
         }
     };
     Ok(Disk {
         size,
         key_bits: options.key_size.unwrap_or(scenario.key_bits()),
     })
+}
+
+/// The size of a disk in memory, of which `free` bytes are free.
+///
+/// # Errors
+/// It was said, and does not fit: the system would end processes.
+fn in_memory(said: Option<u64>, published: u64, free: u64) -> Result<u64, CliError> {
+    match said {
+        Some(size) if size > free => Err(CliError::new(format!(
+            "--size: {size} is too large for a disk in memory: it must be at most the {free} bytes that are free"
+        ))),
+        Some(size) => Ok(size),
+        None => Ok(published.min((free / 2) >> 20 << 20)),
+    }
 }
 
 /// The disks, in words.
@@ -388,4 +410,22 @@ fn announce(bar: &ProgressBar, message: String) {
         let _ = writeln!(io::stderr(), "{nth}/{all}{left}: {message}");
     }
     bar.set_message(message);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_in_memory_must_fit_into_what_is_free() {
+        let of = |said, free: u64| in_memory(said, 4 << 30, free).map_err(|e| e.to_string());
+        assert_eq!(of(None, 16 << 30), Ok(4 << 30));
+        assert_eq!(of(None, (2 << 30) + 1), Ok(1 << 30));
+        assert_eq!(of(Some(1 << 30), 1 << 30), Ok(1 << 30));
+        let message = of(Some((1 << 30) + 512), 1 << 30).unwrap_err();
+        assert!(
+            message.contains("--size: 1073742336") && message.contains("1073741824 bytes"),
+            "{message}"
+        );
+    }
 }

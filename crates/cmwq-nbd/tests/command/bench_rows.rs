@@ -1,5 +1,7 @@
 //! What the rows of `cmwq-nbd bench` are about.
 
+use std::process::Command;
+
 use crate::bench::{bench, has_fio, labels, report, text};
 use crate::common::Deadline;
 
@@ -86,4 +88,26 @@ fn job_files_are_printed_without_measuring() {
     ] {
         assert!(jobs.lines().any(|each| each == line), "{line}: {jobs}");
     }
+}
+
+#[test]
+fn a_disk_that_does_not_fit_into_memory_is_refused() {
+    let output = Command::new(env!("CARGO_BIN_EXE_cmwq-nbd"))
+        .args([
+            "bench",
+            "--print-jobs",
+            "--scenarios",
+            "3",
+            "--size",
+            "1000T",
+        ])
+        .output()
+        .expect("it starts");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.starts_with("cmwq-nbd: --size: 1099511627776000 is too large for a disk in memory"),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
 }

@@ -237,6 +237,12 @@ fn a_device_that_is_in_use_is_not_written_to() {
     let served = Served::start(dir, &[&device.0, "--read-only"]);
     assert_eq!(served.stop(), 0);
     drop(claimed);
+    // Nobody has it, and it has no room for the loads.
+    let said = complaint(&["bench", "--print-jobs", "--device", &device.0], 2);
+    assert!(
+        said.contains("has 1048576 bytes: it must have 67108864"),
+        "{said}"
+    );
     let served = Served::start(Dir::new(), &[&device.0]);
     assert_eq!(served.stop(), 0);
 }
