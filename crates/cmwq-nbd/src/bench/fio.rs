@@ -12,6 +12,8 @@ use cmwq_command::CliError;
 
 /// fio takes a while to start many jobs, and to end.
 const GRACE: Duration = Duration::from_secs(120);
+/// A disk that is slower than this, in bytes a second, is given up.
+const SLOWEST_DISK: u64 = 16 << 20;
 
 /// What fio measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,9 +70,14 @@ pub(super) fn fill(place: &Place, engine: &str, workspace: &Workspace) -> Result
         "[fill]\nthread=1\nrw=write\nend_fsync=1\nbs=256k\niodepth=16\nioengine={engine}\n{}\nsize={}\n",
         place.line, place.size
     );
-    run_job(&job, GRACE, workspace)
+    run_job(&job, limit_of_filling(place.size), workspace)
         .map(drop)
         .map_err(|what| CliError::failed(format!("filling the disk: {what}")))
+}
+
+/// How long a disk of `size` bytes may take to be filled.
+fn limit_of_filling(size: u64) -> Duration {
+    GRACE + Duration::from_secs(size / SLOWEST_DISK)
 }
 
 /// The job file of a load, for every server alike: as published, but for the engine `nbd` where the
@@ -250,6 +257,17 @@ mod tests {
         );
         assert_eq!(measured.iops, 21.0);
         assert_eq!((measured.p50_us, measured.p99_us), (1000.0, 9000.0));
+    }
+
+    #[test]
+    fn a_large_disk_may_be_filled_slowly() {
+        // A hard disk writes 100 MB a second.
+        for size in [64 << 20, 4 << 30, 1 << 40] {
+            assert!(
+                limit_of_filling(size) > Duration::from_secs(size / 100_000_000),
+                "{size}"
+            );
+        }
     }
 
     #[test]
