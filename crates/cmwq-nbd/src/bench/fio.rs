@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::bench::machine::{Busy, BusyJobs};
 use crate::bench::plan::{Load, Target};
 use crate::bench::subject::{Workspace, interrupted, stop};
 use cmwq_command::CliError;
@@ -70,7 +71,7 @@ pub(super) fn fill(place: &Place, engine: &str, workspace: &Workspace) -> Result
         "[fill]\nthread=1\nrw=write\nend_fsync=1\nbs=256k\niodepth=16\nioengine={engine}\n{}\nsize={}\n",
         place.line, place.size
     );
-    run_job(&job, limit_of_filling(place.size), workspace)
+    run_job(&job, limit_of_filling(place.size), workspace, |_| ())
         .map(drop)
         .map_err(|what| CliError::failed(format!("filling the disk: {what}")))
 }
@@ -117,18 +118,28 @@ pub(super) fn job_file(load: &Load, place: &Place, runtime: Duration) -> String 
     job
 }
 
-/// Runs `load` against `place`.
+/// Runs `load` against `place`. The second: the CPU use of the machine meanwhile, in percent.
 pub(super) fn run(
     load: &Load,
     place: &Place,
     runtime: Duration,
     workspace: &Workspace,
-) -> Result<Measured, CliError> {
-    run_job(&job_file(load, place, runtime), runtime + GRACE, workspace)
-        .map_err(|what| CliError::failed(format!("{}: {what}", load.title)))
+) -> Result<(Measured, f64), CliError> {
+    let mut busy = BusyJobs::of(runtime);
+    let job = job_file(load, place, runtime);
+    let look = |elapsed| busy.look(elapsed, Busy::now);
+    let measured = run_job(&job, runtime + GRACE, workspace, look)
+        .map_err(|what| CliError::failed(format!("{}: {what}", load.title)))?;
+    Ok((measured, busy.percent()))
 }
 
-fn run_job(job: &str, limit: Duration, workspace: &Workspace) -> Result<Measured, CliError> {
+/// `look` is called with the time since fio was started, again and again until it ends.
+fn run_job(
+    job: &str,
+    limit: Duration,
+    workspace: &Workspace,
+    look: impl FnMut(Duration),
+) -> Result<Measured, CliError> {
     let (file, output) = (workspace.path("job.fio"), workspace.path("fio.json"));
     let no_file = |error: std::io::Error| CliError::failed(format!("fio's files: {error}"));
     std::fs::write(&file, job).map_err(no_file)?;
@@ -143,14 +154,20 @@ fn run_job(job: &str, limit: Duration, workspace: &Workspace) -> Result<Measured
         .stderr(Stdio::inherit())
         .spawn()
         .map_err(|error| CliError::failed(format!("fio: {error}")))?;
-    wait(child, limit, workspace)?;
+    wait(child, limit, workspace, look)?;
     let text = std::fs::read_to_string(&output).map_err(no_file)?;
     parse(&text).map_err(|what| CliError::failed(format!("fio: {what}")))
 }
 
-fn wait(mut child: Child, limit: Duration, workspace: &Workspace) -> Result<(), CliError> {
-    let until = Instant::now() + limit;
+fn wait(
+    mut child: Child,
+    limit: Duration,
+    workspace: &Workspace,
+    mut look: impl FnMut(Duration),
+) -> Result<(), CliError> {
+    let start = Instant::now();
     loop {
+        look(start.elapsed());
         match child.try_wait() {
             // What went wrong is in its output.
             Ok(Some(_)) => return Ok(()),
@@ -158,7 +175,7 @@ fn wait(mut child: Child, limit: Duration, workspace: &Workspace) -> Result<(), 
                 stop(&mut child);
                 return Err(interrupted());
             }
-            Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
+            Ok(None) if start.elapsed() < limit => std::thread::sleep(Duration::from_millis(20)),
             _ => {
                 stop(&mut child);
                 return Err(CliError::failed("fio does not come to an end"));

@@ -98,6 +98,40 @@ impl Busy {
     }
 }
 
+/// CPU use of the machine while the jobs of a run work. fio takes a while to start them, and to end
+/// after them, and most CPUs are idle then.
+pub(super) struct BusyJobs {
+    from: Duration,
+    until: Duration,
+    first_and_last: Option<(Busy, Busy)>,
+}
+
+impl BusyJobs {
+    /// Of jobs that work for `runtime`.
+    pub(super) fn of(runtime: Duration) -> Self {
+        BusyJobs {
+            // fio has started its jobs after a second, or else in much less than half of the time.
+            from: (runtime / 2).min(Duration::from_secs(1)),
+            until: runtime,
+            first_and_last: None,
+        }
+    }
+
+    /// To be called again and again, with the time since fio was started.
+    pub(super) fn look(&mut self, elapsed: Duration, now: impl FnOnce() -> Busy) {
+        if (self.from..=self.until).contains(&elapsed) {
+            let now = now();
+            self.first_and_last.get_or_insert((now, now)).1 = now;
+        }
+    }
+
+    /// In percent of all CPUs.
+    pub(super) fn percent(&self) -> f64 {
+        let (first, last) = self.first_and_last.unwrap_or_default();
+        last.percent_since(first)
+    }
+}
+
 /// CPU time that process `id` has used so far, with all its threads, the ended ones too.
 pub(super) fn cpu_time(id: u32) -> Option<Duration> {
     let stat = procfs::process::Process::new(id as i32).ok()?.stat().ok()?;
@@ -128,6 +162,27 @@ mod tests {
         assert!(together("cache", "cache_shard/1048576"), "{groups:?}");
         assert!(together("smt", "cache_shard/1"), "{groups:?}");
         assert!(!groups.concat().contains(&"cache-strict".to_owned()));
+    }
+
+    #[test]
+    fn the_cpu_use_is_that_of_the_jobs_and_not_of_their_start_and_end() {
+        let ms = Duration::from_millis;
+        for runtime in [1_000, 4_000, 60_000] {
+            let mut jobs = BusyJobs::of(ms(runtime));
+            // The jobs begin after 300 ms. What comes before and after them is idle.
+            let (start, end) = (300, 300 + runtime);
+            for elapsed in (0..=end + 500).step_by(20) {
+                let busy = elapsed.clamp(start, end) - start;
+                let all = elapsed;
+                jobs.look(ms(elapsed), || Busy { busy, all });
+            }
+            assert_eq!(jobs.percent(), 100.0, "{runtime} ms");
+        }
+        assert_eq!(
+            BusyJobs::of(ms(1_000)).percent(),
+            0.0,
+            "it has failed at once"
+        );
     }
 
     #[test]

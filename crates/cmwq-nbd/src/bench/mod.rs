@@ -22,7 +22,6 @@ use indicatif::ProgressBar;
 pub(crate) use args::Args;
 use args::Format;
 use fio::Place;
-use machine::Busy;
 use mount::{ExportedFile, FileSystem};
 use plan::{Load, PEERS, Scenario, Subject, Target};
 use report::{Outcome, Report, Run, Table};
@@ -364,17 +363,14 @@ fn one(
     let gone = || CliError::failed(format!("{} has gone", subject.label()));
     let is_ours = !matches!(subject, Subject::Peer(_));
     let before = is_ours.then(|| server.counts()).transpose()?;
-    let (busy, cpu) = (
-        Busy::now(),
-        machine::cpu_time(server.id()).ok_or_else(gone)?,
-    );
-    let measured = fio::run(load, &place, options.runtime(), workspace).map_err(|error| {
-        CliError::failed(format!("{} ({}): {error}", subject.label(), subject.kind()))
-    })?;
+    let cpu = machine::cpu_time(server.id()).ok_or_else(gone)?;
+    let (measured, cpu_percent) =
+        fio::run(load, &place, options.runtime(), workspace).map_err(|error| {
+            CliError::failed(format!("{} ({}): {error}", subject.label(), subject.kind()))
+        })?;
     let cpu = machine::cpu_time(server.id())
         .ok_or_else(gone)?
         .saturating_sub(cpu);
-    let cpu_percent = Busy::now().percent_since(busy);
     let named = |error: CliError| CliError::failed(format!("{}: {error}", subject.label()));
     let counted = match before {
         Some(before) => Some(

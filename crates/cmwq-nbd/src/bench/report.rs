@@ -63,7 +63,7 @@ pub(super) struct Run {
     pub(super) read_mib_per_s: f64,
     pub(super) write_mib_per_s: f64,
     pub(super) iops: f64,
-    /// Of all CPUs of the machine, by everything that ran.
+    /// Of all CPUs of the machine, by everything that ran while fio's jobs did.
     pub(super) cpu_percent: f64,
     /// CPU time of the server, by the bytes that fio moved.
     pub(super) server_cpu_s_per_gib: f64,
