@@ -76,8 +76,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DEVICE", value_parser = device, group = "medium")]
     device: Option<PathBuf>,
 
-    /// Read and write the file or device by io_uring: a request is one work item before the disk
-    /// works and one after, as in dm-crypt
+    /// Read and write the file or device by io_uring: a request that has to wait for the disk is one
+    /// work item before the disk works and one after, as in dm-crypt
     #[arg(long, requires = "medium")]
     pub(super) io_uring: bool,
 
