@@ -77,7 +77,7 @@ enum Command {
     Corpus(bounding::Arguments),
     /// Simulates storage loads whose measurements on a kernel were published, and prints both with
     /// the difference of each row
-    #[command(after_help = "Example: cmwq-sim storage --format json")]
+    #[command(after_help = stored::AFTER_HELP)]
     Storage(stored::Arguments),
 }
 

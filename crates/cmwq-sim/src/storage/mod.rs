@@ -27,8 +27,11 @@ pub struct Row {
     pub published: f64,
     /// The same, simulated.
     pub predicted: f64,
-    /// Percent; of differences in percent, the difference of both.
+    /// Percent; of a [difference](Self::is_difference), what ours is above the published one, in
+    /// percentage points.
     pub error: f64,
+    /// Whether `published` and `predicted` are differences in percent.
+    pub is_difference: bool,
     /// Table 4: CPU use as published.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_published: Option<f64>,
@@ -226,6 +229,7 @@ impl Row {
             published,
             predicted,
             error: (predicted / published - 1.0) * 100.0,
+            is_difference: false,
             cpu_published: None,
             cpu_predicted: None,
             role: if is_fitted {
@@ -241,6 +245,7 @@ impl Row {
         let predicted = (ratio - 1.0) * 100.0;
         Row {
             error: predicted - published,
+            is_difference: true,
             ..Row::rate(table, row, published, predicted, false)
         }
     }
