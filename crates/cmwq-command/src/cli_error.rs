@@ -50,6 +50,26 @@ impl CliError {
         }
     }
 
+    /// The same, with that of `names` which is one slip of the fingers away from what the user gave.
+    ///
+    /// ```
+    /// use cmwq_command::CliError;
+    ///
+    /// let error = CliError::new("there is no \"dupm\"").suggest("dupm", ["list", "dump"]);
+    /// assert_eq!(error.to_string(), "there is no \"dupm\"; did you mean 'dump'?");
+    /// ```
+    #[must_use]
+    pub fn suggest<N: AsRef<str>>(self, given: &str, names: impl IntoIterator<Item = N>) -> Self {
+        let mut names = names.into_iter();
+        match names.find(|name| is_one_slip(given, name.as_ref())) {
+            Some(name) => {
+                let name = name.as_ref();
+                Self::with_status(format!("{self}; did you mean '{name}'?"), self.status)
+            }
+            None => self,
+        }
+    }
+
     /// The exit status of the command.
     pub fn status(&self) -> u8 {
         self.status

@@ -276,6 +276,7 @@ fn scopes(text: &str) -> Result<Vec<AffinityScope>, CliError> {
                 CliError::new(format!(
                     "--scopes: {name:?} is not an affinity scope to measure: it must be one of {allowed}"
                 ))
+                .suggest(name, PUBLISHED_ORDER.map(AffinityScope::name))
             })?;
         if !scopes.contains(&scope) {
             scopes.push(scope);

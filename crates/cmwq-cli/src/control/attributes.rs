@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use cmwq::Engine;
+use cmwq::affinity::AffinityScope;
 use cmwq::observe::{LiveQueue, Setting};
+use cmwq_control::{Client, ControlError};
 use serde_json::{Value, json};
 
 use super::{Format, ProcessArgs, refused};
@@ -69,7 +71,47 @@ pub(crate) fn get(args: &GetArgs) -> Result<(), CliError> {
         Some(attribute) => json!({ "queue": args.queue, "attribute": attribute }),
         None => json!({ "queue": args.queue }),
     };
-    print(&client.call("get", params).map_err(refused)?, args.format)
+    let asked = client.call("get", params);
+    let attribute = args.attribute.as_deref().unwrap_or_default();
+    let asked = asked.map_err(|error| meant(error, &mut client, &args.queue, attribute, ""));
+    print(&asked?, args.format)
+}
+
+/// What the process says, with the name that the user may have meant: of a workqueue, of an
+/// attribute, or of an affinity scope.
+fn meant(
+    error: ControlError,
+    client: &mut Client,
+    queue: &str,
+    attribute: &str,
+    value: &str,
+) -> CliError {
+    let errno = error.errno.clone();
+    let said = refused(error);
+    match errno.as_str() {
+        "ENOENT" => {
+            let keys = client.call("queues", json!({})).ok();
+            let keys: Vec<String> = keys
+                .and_then(|keys| serde_json::from_value(keys).ok())
+                .unwrap_or_default();
+            match keys.iter().any(|key| key == queue) {
+                true => said.suggest(attribute, attributes().iter().map(|own| own.name)),
+                false => said.suggest(queue, keys),
+            }
+        }
+        "EINVAL" => with_scope(said, attribute, value),
+        _ => said,
+    }
+}
+
+fn with_scope(said: CliError, setting: &str, value: &str) -> CliError {
+    match setting {
+        "affinity_scope" => said.suggest(value, AffinityScope::ALL.map(AffinityScope::name)),
+        "default_affinity_scope" => {
+            said.suggest(value, AffinityScope::CONCRETE.map(AffinityScope::name))
+        }
+        _ => said,
+    }
 }
 
 /// One value, or all with their names.
@@ -134,7 +176,8 @@ pub(crate) fn set(args: &SetArgs) -> Result<(), CliError> {
         ))
     })?;
     let mut client = args.process.connect()?;
-    client.set(&args.queue, attribute, value).map_err(refused)
+    let result = client.set(&args.queue, attribute, value);
+    result.map_err(|error| meant(error, &mut client, &args.queue, attribute, value))
 }
 
 const PARAM_EXAMPLES: &str = "\
@@ -178,7 +221,17 @@ pub(crate) fn param(args: &ParamArgs) -> Result<(), CliError> {
         }
     };
     let params = json!({ "engine": args.engine, "name": name, "value": value });
-    let result = client.call("param", params).map_err(refused)?;
+    let result = client.call("param", params).map_err(|error| {
+        let (name, value) = (name.unwrap_or_default(), value.unwrap_or_default());
+        match error.errno.as_str() {
+            "ENOENT" => {
+                let all = Engine::parameter_settings();
+                refused(error).suggest(name, all.iter().map(|own| own.name))
+            }
+            "EINVAL" => with_scope(refused(error), name, value),
+            _ => refused(error),
+        }
+    })?;
     match value {
         Some(_) => Ok(()),
         None => print(&result, args.format),

@@ -19,7 +19,7 @@ pub(crate) mod trace;
 
 use clap::ValueEnum;
 use cmwq_control::protocol::State;
-use cmwq_control::{Client, ControlError, connect};
+use cmwq_control::{Client, ControlError, connect, processes};
 
 use crate::output;
 use cmwq_command::CliError;
@@ -35,11 +35,24 @@ pub(crate) struct ProcessArgs {
 impl ProcessArgs {
     pub(crate) fn connect(&self) -> Result<Client, CliError> {
         // That several serve is for the user to decide; otherwise there is nothing wrong with the question.
-        connect(self.process.as_deref()).map_err(|error| match error.errno.as_str() {
-            "EINVAL" => refused(error),
-            _ => CliError::failed(output::printable(&error.to_string())),
+        let which = self.process.as_deref();
+        connect(which).map_err(|error| match (error.errno.as_str(), which) {
+            ("EINVAL", _) => refused(error),
+            ("ENOENT", Some(name)) => failed(&error).suggest(name, names_of_processes()),
+            _ => failed(&error),
         })
     }
+}
+
+fn failed(error: &ControlError) -> CliError {
+    CliError::failed(output::printable(&error.to_string()))
+}
+
+/// The names of those that serve.
+fn names_of_processes() -> Vec<String> {
+    let all = processes().into_iter();
+    all.filter_map(|(_, hello)| Some(hello.ok()?.name))
+        .collect()
 }
 
 /// What is printed.

@@ -88,7 +88,10 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let scope = match &args.scope {
         Some(name) => {
             let scope = AffinityScope::parse_kernel(name);
-            Some(scope.map_err(|error| CliError::new(format!("--scope: {error}")))?)
+            Some(scope.map_err(|error| {
+                CliError::new(format!("--scope: {error}"))
+                    .suggest(name, AffinityScope::ALL.map(AffinityScope::name))
+            })?)
         }
         None => None,
     };

@@ -42,6 +42,46 @@ fn what_is_nearly_right_is_named() {
 }
 
 #[test]
+fn names_that_are_nearly_right_are_named() {
+    let served = serve();
+    let comm = std::fs::read_to_string("/proc/self/comm").expect("a name");
+    let own = comm.trim_end();
+    let slip = format!("{own}x");
+    for (args, status, meant) in [
+        (&["bench", "--scopes", "cach"][..], 2, "cache"),
+        (&["bench", "--loop", "windw"], 2, "window"),
+        (&["topology", "--scope", "cache-shard"], 2, "cache_shard"),
+        (&["get", "-p", "PID", "oi"], 2, "io"),
+        (&["get", "-p", "PID", "io", "max_actve"], 2, "max_active"),
+        (&["set", "-p", "PID", "oi", "nice", "0"], 2, "io"),
+        (&["set", "-p", "PID", "io", "ncie", "0"], 2, "nice"),
+        (
+            &["set", "-p", "PID", "io", "affinity_scope", "Cache"],
+            2,
+            "cache",
+        ),
+        (&["param", "-p", "PID", "cpu_limt"], 2, "cpu_limit"),
+        (
+            &["param", "-p", "PID", "default_affinity_scope", "nmua"],
+            2,
+            "numa",
+        ),
+        (&["dump", "-p", &slip], 1, own),
+    ] {
+        let line = complaint(&mut served.command(args), status);
+        assert!(
+            line.ends_with(&format!("; did you mean '{meant}'?\n")),
+            "{line}"
+        );
+    }
+    let line = complaint(
+        &mut served.command(&["get", "-p", "PID", "nothing-like-it"]),
+        2,
+    );
+    assert!(!line.contains("did you mean"), "{line}");
+}
+
+#[test]
 fn the_exit_status_tells_what_failed_from_what_was_asked_wrongly() {
     let served = serve();
     let own = std::process::id().to_string();

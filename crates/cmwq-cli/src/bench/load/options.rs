@@ -216,6 +216,7 @@ fn load(given: &Given) -> Result<Load, CliError> {
             "--loop: {name:?} is no load: it must be open or one of {}",
             names.join(", ")
         ))
+        .suggest(name, names)
     })?;
     if name == OPEN {
         load.name = OPEN;
