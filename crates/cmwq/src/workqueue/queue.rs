@@ -363,21 +363,20 @@ impl Workqueue {
     }
 
     /// Spawns as [`spawn`](Self::spawn) does, for a closure that may borrow. `hold` gets the handle
-    /// before the item is queued.
+    /// before the item is queued. Tools name the item by the type `N` and this place.
     ///
     /// # Safety
     /// The borrowed values exist until the handle has been joined, also if this unwinds.
-    #[track_caller]
-    pub(in crate::workqueue) unsafe fn spawn_within<F: FnOnce() + Send>(
+    pub(in crate::workqueue) unsafe fn spawn_within<N, F: FnOnce() + Send>(
         &self,
         func: F,
+        place: &'static Location<'static>,
         hold: impl FnOnce(JoinHandle<()>),
     ) {
         // SAFETY: by the contract.
         let (task, handle) = unsafe { JoinableTask::new_within(func) };
         hold(handle);
-        let place = Location::caller();
-        let note = || JoinableTask::<F, ()>::note_name_within(place);
+        let note = || JoinableTask::<F, ()>::note_name_within::<N>(place);
         queue_task_alone(task, |item| self.core.spawn(item, note));
     }
 }

@@ -12,7 +12,7 @@ use crate::workqueue::task::join_error::JoinError;
 use std::any::Any;
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::panic::resume_unwind;
+use std::panic::{Location, resume_unwind};
 
 /// Runs items that borrow from the calling function. `f` may [spawn](Scope::spawn) items on `queue`
 /// that borrow what outlives the call, as [`std::thread::scope`] allows with threads; the call
@@ -110,12 +110,21 @@ impl<'scope> Scope<'scope, '_> {
     /// ```
     #[track_caller]
     pub fn spawn<F: FnOnce() + Send + 'scope>(&'scope self, func: F) {
+        self.spawn_named::<F, F>(Location::caller(), func);
+    }
+
+    /// Spawns as [`spawn`](Self::spawn) does. Tools name the item by the type `N` and this place.
+    fn spawn_named<N, F: FnOnce() + Send + 'scope>(
+        &'scope self,
+        place: &'static Location<'static>,
+        func: F,
+    ) {
         // The scope gets the handle before the queue gets the item. So the scope waits for the
         // item, whatever happens after that.
         let hold = |handle| self.handles.lock().push(handle);
         // SAFETY: `scope` joins the handle before it returns or unwinds, and values that live for
         // 'scope exist until then. The handle is never given away.
-        unsafe { self.queue.spawn_within(func, hold) };
+        unsafe { self.queue.spawn_within::<N, F>(func, place, hold) };
     }
 
     /// Waits for all items, including those that items spawn meanwhile. It does not unwind. Returns
@@ -265,10 +274,11 @@ impl Workqueue {
         if threads == 1 {
             return work();
         }
+        let place = Location::caller();
         // If an item is refused, the calling thread does its share.
         run_scope(self, false, |s| {
             for _ in 1..threads {
-                s.spawn(work);
+                s.spawn_named::<F, _>(place, work);
             }
             work();
         });

@@ -2,6 +2,7 @@
 
 use crate::harness::{Deadline, Door, engine, eventually};
 use cmwq::observe::function_name;
+use cmwq::types::Chunks;
 use cmwq::{CompletionQueue, DelayedWork, Engine, JoinSet, Work, scope};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -138,6 +139,33 @@ fn a_scope_and_a_dump_show_the_names_too() {
         let place = format!("names.rs:{})", line!() - 3);
         assert!(dump().contains(&place), "{}", dump());
         door.open.complete();
+    });
+}
+
+#[test]
+fn a_parallel_loop_is_named_by_the_callers_closure_and_place() {
+    let engine = engine("l3:1 core:4 pu:1");
+    let _deadline = Deadline::new("names of a loop", &engine);
+    let wq = engine.workqueue("names").build().unwrap();
+    let door = Door::new();
+    let chunks = Chunks {
+        min_chunk: 1,
+        max_threads: 3,
+    };
+    std::thread::scope(|s| {
+        let (wq, door) = (&wq, &door);
+        let line = line!() + 1;
+        s.spawn(move || wq.for_each_chunk(0..3, chunks, |_| door.pass()));
+        let names = running(&engine, door, 3);
+        // Before anything can fail: the loop waits for it.
+        door.open.complete();
+        let own = "a_parallel_loop_is_named_by_the_callers_closure_and_place::{{closure}}";
+        assert!(!names.is_empty());
+        for name in &names {
+            assert!(name.contains(own), "{name}");
+            assert!(!name.contains("for_each_chunk"), "{name}");
+            assert!(name.ends_with(&format!("names.rs:{line})")), "{name}");
+        }
     });
 }
 

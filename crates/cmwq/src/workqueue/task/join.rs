@@ -166,10 +166,10 @@ where
         names::note::<F>(run::<F, T> as WorkFn as usize, place);
     }
 
-    /// Notes the name of a closure that may borrow. Such a closure is never copied.
+    /// Notes the type `N` as the name of a closure that may borrow. Such a closure is never copied.
     #[inline]
-    pub(crate) fn note_name_within(place: &'static Location<'static>) {
-        names::note::<F>(run::<F, T> as WorkFn as usize, place);
+    pub(crate) fn note_name_within<N>(place: &'static Location<'static>) {
+        names::note::<N>(run::<F, T> as WorkFn as usize, place);
     }
 
     /// Makes a task with one reference for the handle and one for the queue.
