@@ -23,15 +23,42 @@ fn is_of_rust(name: &str) -> bool {
 
 /// What stands before and behind the type of a function in the names of the items of `cmwq.hpp`.
 const OF_CPP: [(&str, &str); 5] = [
-    (
-        "cmwq::detail::one_shot<cmwq::detail::promised<",
-        "> >::run(cmwq_work*)",
-    ),
     ("cmwq::detail::one_shot<", ">::run(cmwq_work*)"),
+    ("cmwq::detail::posted<", ">::run(void*)"),
     ("cmwq::scope_items::entry<", ">::run(cmwq_work*)"),
     ("void cmwq::work::run<", ">(cmwq_work*)"),
     ("void cmwq::delayed_work::run<", ">(cmwq_work*)"),
 ];
+/// The same of what `submit` makes of a function: here stands the type of the result before that of
+/// the function, and those of the arguments behind it.
+const PROMISED: (&str, &str) = ("cmwq::detail::promised<", ">");
+
+/// The function in the name of an item of `cmwq.hpp`.
+fn function_of_cpp(name: &str) -> Option<&str> {
+    let function = OF_CPP.iter().find_map(|&of| between(name, of))?;
+    let promised = between(function, PROMISED);
+    let promised = promised.and_then(|types| types_of(types).nth(1));
+    Some(promised.unwrap_or(function))
+}
+
+fn between<'a>(text: &'a str, (before, behind): (&str, &str)) -> Option<&'a str> {
+    let rest = text.strip_prefix(before)?.strip_suffix(behind)?;
+    Some(rest.trim_end())
+}
+
+/// The types in a list of them.
+fn types_of(list: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0_i32;
+    let is_end = move |c: char| {
+        match c {
+            '<' | '(' | '{' | '[' => depth += 1,
+            '>' | ')' | '}' | ']' => depth -= 1,
+            _ => {}
+        }
+        c == ',' && depth == 0
+    };
+    list.split(is_end).map(str::trim)
+}
 
 /// A name of C++ as its source has it, if the program has the library that can tell. An item of
 /// `cmwq.hpp` has the name of its function.
@@ -66,11 +93,10 @@ fn demangled(symbol: String) -> String {
         .into_owned();
     // SAFETY: it came from malloc, and is used no more.
     unsafe { libc::free(text.cast()) };
-    let of_item = OF_CPP.iter().find_map(|(before, behind)| {
-        let rest = name.strip_prefix(before)?.strip_suffix(behind)?;
-        Some(rest.trim_end().to_owned())
-    });
-    of_item.unwrap_or(name)
+    match function_of_cpp(&name) {
+        Some(function) => function.to_owned(),
+        None => name,
+    }
 }
 
 /// The symbol of a function that its file does not export, from the file itself. A name that the
@@ -152,7 +178,37 @@ pub fn symbol_at(address: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_of_rust, symbol_at};
+    use super::{function_of_cpp, is_of_rust, symbol_at};
+
+    #[test]
+    fn an_item_of_cpp_has_the_name_of_its_function() {
+        for (name, function) in [
+            (
+                "cmwq::detail::one_shot<main::{lambda()#2}>::run(cmwq_work*)",
+                "main::{lambda()#2}",
+            ),
+            (
+                "cmwq::detail::one_shot<cmwq::detail::promised<void, main::{lambda()#1}> >::run(cmwq_work*)",
+                "main::{lambda()#1}",
+            ),
+            (
+                "cmwq::detail::one_shot<cmwq::detail::promised<std::pair<int, int>, serve(std::map<int, long>, \
+                 int)::{lambda(int, int)#1}, int, int> >::run(cmwq_work*)",
+                "serve(std::map<int, long>, int)::{lambda(int, int)#1}",
+            ),
+            (
+                "cmwq::detail::posted<main::{lambda()#4}>::run(void*)",
+                "main::{lambda()#4}",
+            ),
+            (
+                "void cmwq::work::run<cache<int>::{lambda()#1} >(cmwq_work*)",
+                "cache<int>::{lambda()#1}",
+            ),
+        ] {
+            assert_eq!(function_of_cpp(name), Some(function));
+        }
+        assert_eq!(function_of_cpp("server::run(cmwq_work*)"), None);
+    }
 
     #[test]
     fn names_of_rust_are_told_from_names_of_cpp() {

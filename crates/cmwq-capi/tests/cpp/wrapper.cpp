@@ -354,7 +354,9 @@ void blocking(cmwq::workqueue &queue)
 void named(cmwq::workqueue &queue)
 {
     queue.execute([] { cmwq_show_all_workqueues(); });
-    queue.submit([] { cmwq_show_all_workqueues(); }).get();
+    queue.submit([] (int) { cmwq_show_all_workqueues(); }, 1).get();
+    cmwq::completion_queue done;
+    done.execute(queue, [] { cmwq_show_all_workqueues(); }, 1);
     queue.flush();
 }
 
