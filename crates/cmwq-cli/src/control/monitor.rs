@@ -34,8 +34,8 @@ Columns, as in the kernel's wq_monitor:
 Columns of cmwq's own:
   enq p50, p99  how long a call of queue() took, measured at about every 64th
   wait p50, p99 the time from the call that queued an item to its start
-  run p50, p99  the time from its start to its end; both of a sample of one item
-           for each pool and every two milliseconds
+  run p50, p99  the time from its start to its end; both of a sample of up to
+           32 items of the workqueue in two milliseconds
   refused  attempts to queue that found no room (max_waiting)
   stolen   items that workers of another, idle pod ran
   wake/it  workers that were woken, divided by the number of items
