@@ -36,8 +36,10 @@ use crate::item::{Pending, RawWork};
 use crate::pool::{Issuer, claim_and_publish_again, publish_begins, spawn_history};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicBool, AtomicU32, AtomicU64};
+use crate::sys::clock;
 use crate::sys::epoch::{EpochPin, MaybeShared, Replaced};
-use crate::sys::probe;
+use crate::sys::probe::{self, bits};
+use crate::trace::latency;
 use std::num::NonZeroU64;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -244,6 +246,10 @@ impl WorkqueueHandle {
     /// As for [`Workqueue::queue_raw`].
     #[inline]
     pub unsafe fn queue_raw(self, item: NonNull<RawWork>) -> Result<Queued, NoSuchWorkqueue> {
+        if probe::switch() != 0 {
+            // SAFETY: by the caller's promise.
+            return unsafe { self.queue_observed(item) };
+        }
         spawn_history::let_go();
         let issuer = self.issuer();
         // SAFETY: by the caller's promise.
@@ -255,6 +261,36 @@ impl WorkqueueHandle {
                 queued.map_err(|_| NoSuchWorkqueue)
             }
         }
+    }
+
+    /// Queues an item while a tool observes: measures some of the calls, and reports every event if
+    /// that is wanted; then the cached route is not used.
+    ///
+    /// # Safety
+    /// As for [`queue_raw`](Self::queue_raw).
+    #[inline(never)]
+    unsafe fn queue_observed(self, item: NonNull<RawWork>) -> Result<Queued, NoSuchWorkqueue> {
+        let is_timed = probe::switch() & bits::TIME != 0 && latency::is_due();
+        let begin_ns = is_timed.then(clock::now_ns);
+        spawn_history::let_go();
+        let issuer = self.issuer();
+        let again = match probe::events_wanted() {
+            true => Err(None),
+            // SAFETY: by the caller's promise.
+            false => unsafe { queue_again(issuer, item) },
+        };
+        let queued = again.or_else(|claimed| {
+            // SAFETY: as above.
+            unsafe { self.queue_anew(issuer, None, item, claimed) }.map_err(|_| NoSuchWorkqueue)
+        });
+        if let Some(begin_ns) = begin_ns {
+            let took_ns = clock::now_ns() - begin_ns;
+            // The item may have destroyed the queue meanwhile.
+            if let Ok(queue) = self.get() {
+                latency::note(queue.core.serial, took_ns);
+            }
+        }
+        queued
     }
 
     /// Queues an item, which may be claimed already, and looks up its route. This function is not
@@ -395,10 +431,6 @@ unsafe fn claim(item: NonNull<RawWork>) -> Result<Pending, Queued> {
 /// As for [`Workqueue::queue_raw`].
 #[inline]
 unsafe fn queue_again(issuer: Issuer, item: NonNull<RawWork>) -> Result<Queued, Option<Pending>> {
-    // With tracing, every event is reported, so the cached route is not used.
-    if probe::events_wanted() {
-        return Err(None);
-    }
     // SAFETY: by the caller's promise.
     match claim_and_publish_again(issuer, || unsafe { claim(item) }) {
         None => Err(None),

@@ -4,7 +4,11 @@ use crate::harness::{Deadline, engine};
 use crate::{alone, live};
 use cmwq::Work;
 use cmwq::observe::{EnqueueTiming, Recording, TraceEvent, TraceKind};
+use cmwq::raw::{RawWork, WorkqueueHandle};
+use cmwq::types::Queued;
 use std::collections::HashMap;
+use std::ptr::NonNull;
+use std::sync::Arc;
 
 #[test]
 fn calls_of_queue_are_timed_while_somebody_wants_to_know() {
@@ -30,6 +34,29 @@ fn calls_of_queue_are_timed_while_somebody_wants_to_know() {
     drop(timing);
     queue_some();
     assert_eq!(timed(), count);
+}
+
+/// As C queues.
+#[test]
+fn calls_of_queue_by_a_handle_are_timed_too() {
+    let _alone = alone();
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("calls by a handle", &engine);
+    let wq = Arc::new(engine.workqueue("timed").build().expect("a queue"));
+    let handle = WorkqueueHandle::new(wq.clone()).expect("a handle");
+    extern "C-unwind" fn nothing(_: NonNull<RawWork>) {}
+    let item = RawWork::new(nothing);
+    let timing = EnqueueTiming::begin();
+    for _ in 0..1000 {
+        // SAFETY: it is flushed before it goes.
+        let queued = unsafe { handle.queue_raw(NonNull::from(&item)) };
+        assert_eq!(queued, Ok(Queued::Accepted));
+        wq.flush().expect("not from an item");
+    }
+    drop(timing);
+    let count = engine.queue_states()[0].enqueue.count();
+    assert!((10..=31).contains(&count), "about every 64th: {count}");
+    handle.destroy().expect("it names the queue");
 }
 
 #[test]
