@@ -70,12 +70,12 @@ pub(crate) use state::group::{Group, SHARE};
 pub(crate) use state::member::leave_in_child;
 pub(crate) use state::pool::{FrontEnd, Pool, PwqState, Rescue};
 pub(crate) use submit::chain::Claimed;
-pub(crate) use submit::dealing::{OtherPod, dealing};
+pub(crate) use submit::dealing::OtherPod;
 // For handles, which the model checker does not have.
 #[cfg(not(cmwq_loom))]
 pub(crate) use submit::producer::claim_and_publish_again;
 pub(crate) use submit::producer::{
-    Issuer, backlogged_pool, has_backlog, publish_begins, publish_closure_again,
+    Issuer, backlogged_pool, dealing, has_backlog, publish_begins, publish_closure_again,
     publish_item_again, wait_begins,
 };
 pub(crate) use submit::spawn_history;

@@ -13,13 +13,20 @@ pub(super) const PIECES: &[Piece] = &[
         )],
     ),
     rated(
-        "no-thief-called",
-        "a pool with a backlog calls no worker of another pool",
-        &[edit(
-            "pool/balance/thieves.rs",
-            "        self.ask_neighbours(most);",
-            "        if !MUTANT {\n            self.ask_neighbours(most);\n        }",
-        )],
+        "nothing-dealt",
+        "a pool tells no issuer to deal, and the monitor calls no worker of another pool",
+        &[
+            edit(
+                "pool/lock/settle.rs",
+                "        let deals = self.has_long_items() && ",
+                "        let deals = !MUTANT && self.has_long_items() && ",
+            ),
+            edit(
+                "pool/balance/monitor.rs",
+                "            self.ask_neighbours(",
+                "            if MUTANT {\n                return;\n            }\n            self.ask_neighbours(",
+            ),
+        ],
     ),
     rated(
         "blocks-never-freed",

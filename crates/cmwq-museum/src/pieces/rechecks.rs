@@ -8,8 +8,8 @@ pub(super) const PIECES: &[Piece] = &[
         "a saturated pool does not call the monitor",
         &[edit(
             "pool/lock/settle.rs",
-            "        self.watch();\n        self.call_thieves();",
-            "        if !MUTANT {\n            self.watch();\n        }\n        self.call_thieves();",
+            "        self.watch();\n    }\n\n    /// A worker is on its way.",
+            "        if !MUTANT {\n            self.watch();\n        }\n    }\n\n    /// A worker is on its way.",
         )],
     ),
     line(

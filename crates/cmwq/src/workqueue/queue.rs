@@ -22,7 +22,10 @@ mod raw;
 /// Items run near the CPU that they were queued from, on worker pools that queues with equal
 /// attributes share. Items of one queue that one thread queues from one pod (the group of CPUs with
 /// a common worker pool) start in the order in which they were queued, as long as `max_active`
-/// allows, and run concurrently. So do those of several threads; but in pods of more than one CPU
+/// allows, and run concurrently. If more of them wait than the pod will soon run, and they take a
+/// microsecond or longer, then other pods get some, which start there at once. That is not so on an
+/// [`affinity_strict`](crate::WorkqueueBuilder::affinity_strict) queue, and where `max_active` is at most
+/// the number of the pod's CPUs. Items of several threads start in order too; but in pods of more than one CPU
 /// an item may start before up to 128 items that another thread has queued just before it, if that
 /// thread queues without pause. (A thread that waits for an item may run it before its turn: see
 /// [`workers_only`](crate::WorkqueueBuilder::workers_only).) An

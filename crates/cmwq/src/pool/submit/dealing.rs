@@ -2,7 +2,6 @@
 //! `workqueue/dealing.rs`.
 #![forbid(unsafe_code)]
 
-use super::producer::with;
 use crate::item::Pushed;
 use std::cell::Cell;
 
@@ -58,12 +57,6 @@ impl Dealing {
         self.given.set(0);
         self.turn.set(turn);
     }
-}
-
-/// Calls `f` with what the calling thread remembers; `None` if the thread is ending.
-#[inline]
-pub(crate) fn dealing<R>(f: impl FnOnce(&Dealing) -> R) -> Option<R> {
-    with(|producer| f(&producer.dealing))
 }
 
 #[cfg(all(test, not(cmwq_loom)))]

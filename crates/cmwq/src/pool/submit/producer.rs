@@ -152,6 +152,13 @@ pub(in crate::pool) fn with_or_new<R>(f: impl FnOnce(&Producer) -> R) -> R {
     }
 }
 
+/// Calls `f` with what the calling thread remembers of items that it deals; `None` if the thread is
+/// ending.
+#[inline]
+pub(crate) fn dealing<R>(f: impl FnOnce(&Dealing) -> R) -> Option<R> {
+    with(|producer| f(&producer.dealing))
+}
+
 /// The calling thread is about to wait for what it has published, or for something else.
 #[inline]
 pub(crate) fn wait_begins() {
