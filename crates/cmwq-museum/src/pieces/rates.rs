@@ -39,12 +39,17 @@ pub(super) const PIECES: &[Piece] = &[
     ),
     rated(
         "thieves-one-by-one",
-        "what ended with the first run on 16 CPUs: thieves come for short items too, however many are away, close all batches and take one item at a time; workers of short items take one at a time too, crowd, and sleep for the pool's lock at once",
+        "what ended with the first run on 16 CPUs: nothing is dealt, thieves come for short items too, however many are away, close all batches and take one item at a time; workers of short items take one at a time too, crowd, and sleep for the pool's lock at once",
         &[
             edit(
                 "pool/lock/settle.rs",
                 "        self.pool.steals() && self.pace.item_ns() >= LONG_ENOUGH_NS",
                 "        self.pool.steals() && (MUTANT || self.pace.item_ns() >= LONG_ENOUGH_NS)",
+            ),
+            edit(
+                "pool/lock/settle.rs",
+                "        if deals != pool.deals() {",
+                "        let deals = deals && !MUTANT;\n        if deals != pool.deals() {",
             ),
             edit(
                 "pool/balance/thieves.rs",
