@@ -23,12 +23,12 @@ mod raw;
 /// attributes share. Items of one queue that one thread queues from one pod (the group of CPUs with
 /// a common worker pool) start in the order in which they were queued, as long as `max_active`
 /// allows, and run concurrently. If more of them wait than the pod will soon run, and they take a
-/// microsecond or longer, then other pods get some, which start there at once. That is not so on an
-/// [`affinity_strict`](crate::WorkqueueBuilder::affinity_strict) queue, and where `max_active` is
-/// at most the number of the pod's CPUs. Items of several threads start in order too; but in pods
+/// microsecond or longer, then other pods get some, which start there at once. That does not apply
+/// to [`affinity_strict`](crate::WorkqueueBuilder::affinity_strict) queues, nor where `max_active`
+/// is at most the number of the pod's CPUs. Items of several threads start in order too; but in pods
 /// of more than one CPU an item may start before up to 128 items that another thread has queued
-/// just before it, if that thread queues without pause. (A thread that waits for an item may run it before its turn: see
-/// [`workers_only`](crate::WorkqueueBuilder::workers_only).) An
+/// just before it, if that thread queues without pause. (A thread that waits for an item may run it
+/// before its turn: see [`workers_only`](crate::WorkqueueBuilder::workers_only).) An
 /// [`ordered`](crate::WorkqueueBuilder::ordered) queue runs one item at a time, in order. On a
 /// [`per_cpu`](crate::WorkqueueBuilder::per_cpu) queue items run on the very CPU that they were
 /// queued from.
