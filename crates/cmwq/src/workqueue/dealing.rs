@@ -18,7 +18,8 @@
 //! in which they were queued.
 #![forbid(unsafe_code)]
 
-use crate::pool::{Issuer, OtherPod, SHARE, dealing};
+use crate::pool::{Issuer, OtherPod, SHARE, current, dealing};
+use crate::sys::clock;
 use crate::sys::epoch::EpochPin;
 use crate::workqueue::parts::core::WqCore;
 use crate::workqueue::parts::pwq::Pwq;
@@ -42,12 +43,22 @@ impl WqCore {
             if !dealing.has_got(share) {
                 return to.map(|(_, pwq)| pwq);
             }
-            let next = self.next_pod(pin, issuer, own, turn);
+            if to.is_none() && dealing.goes_on_resting() {
+                return None;
+            }
+            let now_ns = clock::now_ns();
+            if current().item == 0 {
+                own.pool.feed(now_ns);
+            }
+            let next = self.next_pod(pin, issuer, own, turn, now_ns);
             dealing.turn_to(next.map(|(cpu, _, share)| OtherPod {
                 queue: self.serial,
                 cpu,
                 share,
             }));
+            if next.is_none() && own.pool.room() == 0 && self.all_are_fed(pin, own, now_ns) {
+                dealing.rest();
+            }
             next.map(|(_, pwq, _)| pwq)
         })
         .flatten()
@@ -61,6 +72,7 @@ impl WqCore {
         issuer: Issuer,
         own: &'g Pwq,
         turn: Option<OtherPod>,
+        now_ns: u64,
     ) -> Option<(usize, &'g Pwq, u32)> {
         let has_own = own.pool.room() > 0 && own.pool.has_taken_all();
         if has_own || self.limits.fits_in(own.pool.attrs.cpus.len()) {
@@ -69,13 +81,13 @@ impl WqCore {
         let is_far = |pwq: &Pwq| own.pool.is_far_from(&pwq.pool);
         let far_too = own.pool.deals_far();
         let waits_for_items = |pwq: &Pwq, far: bool| {
-            let fits = is_far(pwq) == far && pwq.pool.has_taken_all();
+            let fits = is_far(pwq) == far && pwq.pool.has_taken_all() && !pwq.pool.is_fed(now_ns);
             if fits { pwq.pool.take_room() } else { 0 }
         };
         let near = |pwq: &Pwq| waits_for_items(pwq, false);
         let far = |pwq: &Pwq| waits_for_items(pwq, true);
         // Where all have something that they have not taken yet, each gets a share in turn.
-        let is_in_reach = |pwq: &Pwq| far_too || !is_far(pwq);
+        let is_in_reach = |pwq: &Pwq| (far_too || !is_far(pwq)) && !pwq.pool.is_fed(now_ns);
         let has_room = |pwq: &Pwq| {
             if is_in_reach(pwq) {
                 pwq.pool.take_room()
@@ -93,6 +105,12 @@ impl WqCore {
             .or_else(|| self.pod_after(pin, next, has_room))
             .or_else(|| self.pod_after(pin, next, is_left))
             .filter(|(_, pwq, _)| !std::ptr::eq(*pwq, own))
+    }
+
+    /// Whether threads of all pods, but possibly those of `own`, have items for them.
+    fn all_are_fed(&self, pin: &EpochPin<'_>, own: &Pwq, now_ns: u64) -> bool {
+        let takes = |pwq: &Pwq| u32::from(!std::ptr::eq(pwq, own) && !pwq.pool.is_fed(now_ns));
+        self.pod_after(pin, 0, takes).is_none()
     }
 
     /// Returns the first pod behind this CPU, in the order of their numbers, that takes any items.

@@ -16,7 +16,7 @@ use crate::pool::task::busy::BusyTable;
 use crate::pool::task::slab::Slab;
 use crate::pool::wake::crowding::Crowding;
 use crate::pool::wake::placement::Occupied;
-use crate::sys::atomic::plain::{AtomicBool, AtomicI32, AtomicU32};
+use crate::sys::atomic::plain::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
 use crate::sys::brief_spin::BriefSpin;
 use crate::sys::fork;
 use crate::sys::lock::Lock;
@@ -95,6 +95,7 @@ impl Pool {
             pending_wakeups: CachePadded::default(),
             service,
             group,
+            fed_ns: AtomicU64::new(0),
             deals: AtomicBool::default(),
             room: CachePadded::new(AtomicU32::new(SHARE)),
             wants_thieves: Arc::default(),

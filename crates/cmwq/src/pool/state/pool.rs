@@ -18,7 +18,7 @@ use crate::pool::wake::crowding::Crowding;
 use crate::pool::wake::deferred::{PendingWakeups, tell_backlog};
 use crate::pool::wake::placement::Occupied;
 use crate::sys::atomic::Ordering;
-use crate::sys::atomic::plain::{AtomicBool, AtomicI32, AtomicU32};
+use crate::sys::atomic::plain::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
 use crate::sys::brief_spin::BriefSpin;
 use crate::sys::clock;
 use crate::sys::fork;
@@ -152,6 +152,8 @@ pub(crate) struct Pool {
     /// How many more items it takes before one would wait for longer than a worker of another pod takes
     /// to come. Lock holders write it, and issuers from other pods subtract what they will publish.
     pub(in crate::pool) room: CachePadded<AtomicU32>,
+    /// When a thread that is no worker last had long items for this pod, its own.
+    pub(in crate::pool) fed_ns: AtomicU64,
     /// Whether issuers deal items to other pods, because the items here are long.
     pub(in crate::pool) deals: AtomicBool,
     /// More waits here than this pod's CPUs will soon run. Lock holders and the monitor set it; idle
@@ -160,6 +162,9 @@ pub(crate) struct Pool {
     /// Whether only pods under the same last-level cache shall steal, because the items are short.
     pub(in crate::pool) only_near: Arc<AtomicBool>,
 }
+
+/// For so long a pod counts as fed by its own threads.
+const FED_NS: u64 = 4_000_000;
 
 /// What the pool's lock guards.
 ///
@@ -270,6 +275,18 @@ impl Pool {
     #[inline]
     pub(crate) fn deals(&self) -> bool {
         self.deals.load(Ordering::Relaxed)
+    }
+
+    /// A thread that is no worker has long items for this pod, its own.
+    pub(crate) fn feed(&self, now_ns: u64) {
+        if now_ns.saturating_sub(self.fed_ns.load(Ordering::Relaxed)) > FED_NS / 4 {
+            self.fed_ns.store(now_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether threads that are no workers have enough items for this pod: it takes none of others.
+    pub(crate) fn is_fed(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.fed_ns.load(Ordering::Relaxed)) < FED_NS
     }
 
     /// How many more items it takes before one would wait for long.

@@ -5,6 +5,9 @@
 use crate::item::Pushed;
 use std::cell::Cell;
 
+/// After a thread has found no pod with room, it does not look for one for so many items.
+const RESTS: u32 = 32;
+
 /// A pod that is not the thread's own, for items of one queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OtherPod {
@@ -23,6 +26,8 @@ pub(crate) struct Dealing {
     given: Cell<u32>,
     /// The pod whose turn it is, if it is not the thread's own.
     turn: Cell<Option<OtherPod>>,
+    /// For how many more items the thread does not look for another pod, because none had room.
+    rests: Cell<u32>,
 }
 
 impl Dealing {
@@ -30,6 +35,7 @@ impl Dealing {
         Dealing {
             given: Cell::new(0),
             turn: Cell::new(None),
+            rests: Cell::new(0),
         }
     }
 
@@ -45,6 +51,23 @@ impl Dealing {
     /// The pod whose turn it is, for items of this queue. `None`: the thread's own.
     pub(crate) fn turn_of(&self, queue: u64) -> Option<OtherPod> {
         self.turn.get().filter(|turn| turn.queue == queue)
+    }
+
+    /// Whether the thread does not look for another pod.
+    pub(in crate::pool) fn rests(&self) -> bool {
+        self.rests.get() > 0
+    }
+
+    /// As [`rests`](Self::rests), for an item that is published now.
+    pub(crate) fn goes_on_resting(&self) -> bool {
+        let left = self.rests.get();
+        self.rests.set(left.saturating_sub(1));
+        left > 0
+    }
+
+    /// No pod has room: the thread looks again after some items.
+    pub(crate) fn rest(&self) {
+        self.rests.set(RESTS);
     }
 
     /// Whether the pod whose turn it is has so many items.

@@ -58,7 +58,7 @@ impl Pool {
             // batch, so an item for which that may be so is published alone.
             let pays = |_: &&PwqChunks| {
                 in_a_row >= FLOODS_AFTER
-                    && !self.deals()
+                    && (!self.deals() || producer.dealing.rests())
                     && !is_sample
                     && self.oldest_batch.is_after(item.noted_batch())
             };
