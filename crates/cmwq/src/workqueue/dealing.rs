@@ -8,7 +8,8 @@
 //!   come (the pool has no *room*; the holders of its lock tell).
 //!
 //! It prefers its own pod, then the nearest ones, and of these pods that have taken everything that
-//! was published there. An item that goes to another pod is published as if it had been queued from
+//! was published there. A pod that threads of its own feed takes nothing of others: items would
+//! only change places. An item that goes to another pod is published as if it had been queued from
 //! a CPU of that pod. So dealing is no protocol of its own, and all that it reads are hints: what it
 //! misjudges, idle workers steal.
 //!
