@@ -31,6 +31,17 @@ fn bursts(
     build: impl Fn(WorkqueueBuilder) -> WorkqueueBuilder + 'static,
     queue_one: impl Fn(&Workqueue, &Work) + Send + 'static,
 ) -> Vec<Vec<Started>> {
+    bursts_beside(false, item_ns, seed, build, queue_one)
+}
+
+/// As [`bursts`]. `fed`: a thread of the second pod queues a burst of its own, which is over before.
+fn bursts_beside(
+    fed: bool,
+    item_ns: u64,
+    seed: u64,
+    build: impl Fn(WorkqueueBuilder) -> WorkqueueBuilder + 'static,
+    queue_one: impl Fn(&Workqueue, &Work) + Send + 'static,
+) -> Vec<Vec<Started>> {
     let machine = preset("grace").expect("a preset").machine();
     let bursts: Rc<Vec<_>> = Rc::new(
         (0..BURSTS)
@@ -43,7 +54,20 @@ fn bursts(
             .topology(Topology::from_synthetic(&format!("core:{MACHINE}")).expect("a machine"))
             .build()
             .expect("a topology is given");
-        let queue = build(engine.workqueue("dealt")).build().expect("legal");
+        let queue = Arc::new(build(engine.workqueue("dealt")).build().expect("legal"));
+        if fed {
+            let queue = queue.clone();
+            let feed = move || {
+                for number in 1..=BURSTS as u64 {
+                    let at_ns = EVERY_NS * number - 2_000_000;
+                    os::sleep(Duration::from_nanos(at_ns - os::observe_ns()));
+                    for _ in 0..ITEMS {
+                        queue.execute(|| os::work(20_000)).expect("it is open");
+                    }
+                }
+            };
+            os::spawn("feeds", Some(Cpus::from_iter([POD])), feed).expect("memory for a stack");
+        }
         let bursts = bursts.iter().cloned().collect::<Vec<_>>();
         let main = move || {
             for (number, burst) in bursts.iter().enumerate() {
@@ -131,10 +155,24 @@ fn where_the_pod_can_run_all_that_may_run_items_start_in_order() {
     }
 }
 
+/// Its thread may soon have more items for it, and they would only change places.
+fn a_pod_that_its_own_thread_has_fed_gets_none() {
+    for seed in 1..=5 {
+        let there = [false, true].map(|fed| {
+            let bursts = bursts_beside(fed, 20_000, seed, |builder| builder, queue);
+            let burst = bursts.last().expect("there are some");
+            burst.iter().filter(|(_, cpu, _)| cpu / POD == 1).count()
+        });
+        // Idle workers may have stolen some.
+        assert!(there[0] >= 7 && there[1] <= 3, "seed {seed}: {there:?}");
+    }
+}
+
 /// One after the other: a process can run one simulated machine at a time.
 #[test]
 fn dealing() {
     a_burst_of_long_items_starts_at_once_in_all_pods();
     short_items_and_those_of_strict_queues_stay_in_their_pod();
     where_the_pod_can_run_all_that_may_run_items_start_in_order();
+    a_pod_that_its_own_thread_has_fed_gets_none();
 }

@@ -233,11 +233,11 @@ fn a_device_that_is_in_use_is_not_written_to() {
         "{said}"
     );
     drop(deadline);
-    // Who only reads harms nobody.
+    // A server that only reads does not change what is mounted.
     let served = Served::start(dir, &[&device.0, "--read-only"]);
     assert_eq!(served.stop(), 0);
     drop(claimed);
-    // Nobody has it, and it has no room for the loads.
+    // The device is free now, but too small for the loads.
     let said = complaint(&["bench", "--print-jobs", "--device", &device.0], 2);
     assert!(
         said.contains("has 1048576 bytes: it must have 67108864"),

@@ -58,7 +58,7 @@ pub(super) fn disabled(
     account.remove(&w.facts, disable, DisableGuard::removed_pending)
 }
 
-/// Whoever has disabled it has removed what was pending, and nothing is accepted until it is enabled.
+/// The thread that has disabled it has removed what was pending, and the queue accepts nothing until it is enabled.
 pub(super) fn x_is_not_pending(w: &World) {
     w.facts
         .expect(!w.x.0.is_pending(), || "a disabled item is pending".into());

@@ -28,7 +28,6 @@ use crate::workqueue::parts::pwq::Pwq;
 impl WqCore {
     /// Returns the pool workqueue for the next item of a thread whose own pod has long items.
     /// `None`: it is `own`, that of the thread's pod.
-    #[cold]
     #[inline(never)]
     pub(in crate::workqueue) fn deal<'g>(
         &self,
@@ -81,28 +80,21 @@ impl WqCore {
         }
         let is_far = |pwq: &Pwq| own.pool.is_far_from(&pwq.pool);
         let far_too = own.pool.deals_far();
-        let waits_for_items = |pwq: &Pwq, far: bool| {
-            let fits = is_far(pwq) == far && pwq.pool.has_taken_all() && !pwq.pool.is_fed(now_ns);
-            if fits { pwq.pool.take_room() } else { 0 }
-        };
-        let near = |pwq: &Pwq| waits_for_items(pwq, false);
-        let far = |pwq: &Pwq| waits_for_items(pwq, true);
-        // Where all have something that they have not taken yet, each gets a share in turn.
         let is_in_reach = |pwq: &Pwq| (far_too || !is_far(pwq)) && !pwq.pool.is_fed(now_ns);
-        let has_room = |pwq: &Pwq| {
-            if is_in_reach(pwq) {
-                pwq.pool.take_room()
-            } else {
-                0
-            }
-        };
+        let take_room = |pwq: &Pwq, fits: bool| if fits { pwq.pool.take_room() } else { 0 };
+        // First the pods that have taken everything: near ones, then far ones.
+        let waits = |pwq: &Pwq| is_in_reach(pwq) && pwq.pool.has_taken_all();
+        let near = |pwq: &Pwq| take_room(pwq, waits(pwq) && !is_far(pwq));
+        let far = |pwq: &Pwq| take_room(pwq, waits(pwq) && is_far(pwq));
+        // Then each that has room, in turn; then each that is not overfull.
+        let has_room = |pwq: &Pwq| take_room(pwq, is_in_reach(pwq));
         let is_left = |pwq: &Pwq| match is_in_reach(pwq) && !pwq.pool.is_overfull() {
             true => SHARE,
             false => 0,
         };
         let (here, next) = (issuer.cpu, turn.map_or(issuer.cpu, |turn| turn.cpu));
         self.pod_after(pin, here, near)
-            .or_else(|| far_too.then(|| self.pod_after(pin, here, far))?)
+            .or_else(|| self.pod_after(pin, here, far))
             .or_else(|| self.pod_after(pin, next, has_room))
             .or_else(|| self.pod_after(pin, next, is_left))
             .filter(|(_, pwq, _)| !std::ptr::eq(*pwq, own))

@@ -11,7 +11,8 @@ use crate::sys::atomic::Ordering;
 use crate::sys::cpu;
 use std::sync::Arc;
 
-/// A pool that has more room than this tells no more: most changes of the number are of no interest then.
+/// The greatest room that a pool tells. Above it the number would often change, and what issuers do
+/// would not.
 const MOST_ROOM: u32 = 4 * SHARE;
 /// How many idle workers are looked at, at most, to pick the one to be woken.
 const LOOKED_AT: usize = 8;
@@ -198,7 +199,7 @@ impl PoolGuard<'_> {
         let mut room = room.min(u64::from(MOST_ROOM)) as u32;
         let before = pool.room();
         if !pool.inbox.is_empty() {
-            // Nobody knows how many were published. Their issuers have taken the room for them.
+            // What was published and not taken yet is not in `waiting`, so the room does not grow.
             room = room.min(before);
         }
         if room != before {

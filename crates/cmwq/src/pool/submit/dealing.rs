@@ -5,7 +5,8 @@
 use crate::item::Pushed;
 use std::cell::Cell;
 
-/// After a thread has found no pod with room, it does not look for one for so many items.
+/// After a thread has found that all other pods have threads of their own, it looks for none for so
+/// many items.
 const RESTS: u32 = 32;
 
 /// A pod that is not the thread's own, for items of one queue.
@@ -26,7 +27,8 @@ pub(crate) struct Dealing {
     given: Cell<u32>,
     /// The pod whose turn it is, if it is not the thread's own.
     turn: Cell<Option<OtherPod>>,
-    /// For how many more items the thread does not look for another pod, because none had room.
+    /// For how many more items the thread looks for no other pod, because all others have threads of
+    /// their own.
     rests: Cell<u32>,
 }
 
@@ -65,7 +67,7 @@ impl Dealing {
         left > 0
     }
 
-    /// No pod has room: the thread looks again after some items.
+    /// All other pods have threads of their own: the thread looks again after some items.
     pub(crate) fn rest(&self) {
         self.rests.set(RESTS);
     }
