@@ -72,12 +72,14 @@ fn pods_that_are_not_strict_leave_no_cpu_idle_that_one_pool_for_all_would_use() 
 }
 
 /// More than forty times as many items as may be active: nine pods pass the credits on to each
-/// other. With portions of one credit it was 0.16 of one pool's rate, which was two thirds of what
-/// it is now; now 0.5 to 0.9.
+/// other. A pod that fetches them one at a time for a chunk while another pod waits does not get out
+/// of that again: with four of ten seeds the rate was 0.35 to 0.41 of one pool's. Now it is 1.08 to
+/// 1.16.
 #[test]
 fn nine_pods_that_share_the_credits_do_not_wait_for_each_other() {
-    let arguments = "--machine grace --load flood --seeds 1 --scopes cache_shard,cache";
+    let arguments = "--machine grace --load flood --seeds 3 --scopes cache_shard,cache";
     let rows = rows(&arguments.split(' ').collect::<Vec<_>>());
-    let [shards, cache] = [0, 1].map(|row: usize| rows[row]["items_per_s"].as_f64().unwrap());
-    assert!(shards > 0.35 * cache, "{shards} against {cache}");
+    let slowest = rows[0]["items_per_s_min"].as_f64().unwrap();
+    let cache = rows[1]["items_per_s"].as_f64().unwrap();
+    assert!(slowest > 0.9 * cache, "{slowest} against {cache}");
 }

@@ -85,14 +85,13 @@ impl NodeLimit {
             .store(share.clamp(1, MAX_PORTION), Ordering::Relaxed);
     }
 
-    /// Takes up to a portion of credits, at least one; 0 when there is none. While a pool workqueue
-    /// waits, only one.
-    pub(crate) fn take_portion(&self) -> i32 {
-        let portion = if self.someone_waits() {
-            1
-        } else {
-            self.portion.load(Ordering::Relaxed)
-        };
+    /// Takes up to a portion of credits; 0 when there is none. While a pool workqueue waits, no more
+    /// than are `needed` at once.
+    pub(crate) fn take_portion(&self, needed: i32) -> i32 {
+        let mut portion = self.portion.load(Ordering::Relaxed);
+        if self.someone_waits() {
+            portion = portion.min(needed);
+        }
         match &self.shared {
             None => self.take_own(portion),
             Some(shared) => shared.take_portion(portion, &self.free),
@@ -331,10 +330,10 @@ mod tests {
         let node = shared_by_four(3);
         assert_eq!(
             [
-                node.take_portion(),
-                node.take_portion(),
-                node.take_portion(),
-                node.take_portion()
+                node.take_portion(1),
+                node.take_portion(1),
+                node.take_portion(1),
+                node.take_portion(1)
             ],
             [1, 1, 1, 0]
         );
@@ -345,9 +344,10 @@ mod tests {
     #[test]
     fn portions_leave_three_quarters_to_the_others() {
         let node = shared_by_four(64);
-        assert_eq!(node.take_portion(), 4);
+        assert_eq!(node.take_portion(1), 4);
         node.one_more_waits();
-        assert_eq!(node.take_portion(), 1, "while somebody waits nobody hoards");
+        let taken = [1, 3, 9].map(|needed| node.take_portion(needed));
+        assert_eq!(taken, [1, 3, 4], "while somebody waits nobody hoards");
     }
 
     #[test]
@@ -370,7 +370,7 @@ mod model {
 
     /// The holder of the only credit counts up, by a load and a store.
     fn count_up((node, count): &(NodeLimit, AtomicUsize)) -> usize {
-        let taken = node.take_portion() as usize;
+        let taken = node.take_portion(1) as usize;
         if taken == 1 {
             let before = count.load(Ordering::Relaxed);
             count.store(before + 1, Ordering::Relaxed);

@@ -276,9 +276,11 @@ impl<O> PoolWorkqueue<O> {
     /// many, or no more.
     #[inline]
     pub(in crate::pool) fn credits_at_hand(&mut self, most: usize) -> usize {
-        while self.credits.unused() < most as i32 {
+        let most_credits = i32::try_from(most).unwrap_or(i32::MAX);
+        while self.credits.unused() < most_credits {
             self.stats.limit_visits += 1;
-            match self.limit.take_portion() {
+            let needed = most_credits - self.credits.unused();
+            match self.limit.take_portion(needed) {
                 0 => break,
                 portion => self.credits.transition_store_to_unused(portion),
             }
