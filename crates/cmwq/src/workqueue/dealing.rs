@@ -56,7 +56,7 @@ impl WqCore {
                 cpu,
                 share,
             }));
-            if next.is_none() && own.pool.room() == 0 && self.all_are_fed(pin, own, now_ns) {
+            if next.is_none() && own.pool.room() == 0 && self.none_in_reach(pin, own, now_ns) {
                 dealing.rest();
             }
             next.map(|(_, pwq, _)| pwq)
@@ -79,8 +79,7 @@ impl WqCore {
             return None;
         }
         let is_far = |pwq: &Pwq| own.pool.is_far_from(&pwq.pool);
-        let far_too = own.pool.deals_far();
-        let is_in_reach = |pwq: &Pwq| (far_too || !is_far(pwq)) && !pwq.pool.is_fed(now_ns);
+        let is_in_reach = |pwq: &Pwq| is_in_reach(own, pwq, now_ns);
         let take_room = |pwq: &Pwq, fits: bool| if fits { pwq.pool.take_room() } else { 0 };
         // First the pods that have taken everything: near ones, then far ones.
         let waits = |pwq: &Pwq| is_in_reach(pwq) && pwq.pool.has_taken_all();
@@ -100,9 +99,9 @@ impl WqCore {
             .filter(|(_, pwq, _)| !std::ptr::eq(*pwq, own))
     }
 
-    /// Whether threads of all pods, but possibly those of `own`, have items for them.
-    fn all_are_fed(&self, pin: &EpochPin<'_>, own: &Pwq, now_ns: u64) -> bool {
-        let takes = |pwq: &Pwq| u32::from(!std::ptr::eq(pwq, own) && !pwq.pool.is_fed(now_ns));
+    /// Whether no other pod takes items of `own`'s threads, full or not.
+    fn none_in_reach(&self, pin: &EpochPin<'_>, own: &Pwq, now_ns: u64) -> bool {
+        let takes = |pwq: &Pwq| u32::from(!std::ptr::eq(pwq, own) && is_in_reach(own, pwq, now_ns));
         self.pod_after(pin, 0, takes).is_none()
     }
 
@@ -126,4 +125,11 @@ impl WqCore {
             share => Some((cpu, pwq, share)),
         })
     }
+}
+
+/// Whether a pod takes items of the threads of `own`: it is near enough for their length, and no
+/// thread of its own feeds it.
+fn is_in_reach(own: &Pwq, pwq: &Pwq, now_ns: u64) -> bool {
+    let near_enough = own.pool.deals_far() || !own.pool.is_far_from(&pwq.pool);
+    near_enough && !pwq.pool.is_fed(now_ns)
 }
