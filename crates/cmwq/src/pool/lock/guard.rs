@@ -6,7 +6,7 @@
 use super::holds::most_in_a_hold;
 use crate::item::{Completion, Inbox};
 use crate::pool::queue::pwq::{Ended, PwqKey};
-use crate::pool::state::pool::{FrontEnd, Inner, Pool};
+use crate::pool::state::pool::{FrontEnd, Inner, Pool, PwqState};
 use crate::pool::state::worker::{WorkerHandle, WorkerSlot, WorkerState};
 use crate::sys::holds::Hold;
 use crate::sys::lock::LockGuard;
@@ -49,6 +49,9 @@ pub(crate) struct PoolGuard<'p> {
     pub(in crate::pool) hold: Hold,
     pub(in crate::pool) wake: Option<Wake>,
     pub(in crate::pool) asks: Asks,
+    /// The pool workqueue whose unused credits are kept for items that this holder may take: see
+    /// `CREDITS.md`.
+    pub(in crate::pool) keeps: Option<u32>,
     /// The holder hands out slots itself, including those that this release gives back.
     pub(in crate::pool) hands_out_nothing: bool,
     /// How many more staged nodes this holding of the lock may turn or accept.
@@ -118,6 +121,7 @@ impl<'p> PoolGuard<'p> {
             hold: Hold::new(),
             wake: None,
             asks: Asks::default(),
+            keeps: None,
             hands_out_nothing: false,
             left: most_in_a_hold(),
             rest: None,
@@ -133,6 +137,10 @@ impl<'p> PoolGuard<'p> {
     /// Notes what the end of an item set in motion.
     #[inline]
     pub(in crate::pool) fn after(&mut self, index: u32, colour: u32, ended: Ended) {
+        if ended.credits_kept && self.keeps != Some(index) {
+            self.give_back_kept();
+            self.keeps = Some(index);
+        }
         if !(ended.colour_done || ended.credits_freed || ended.gone) {
             return;
         }
@@ -150,6 +158,25 @@ impl<'p> PoolGuard<'p> {
         }
         if ended.gone {
             self.note(Event::PwqGone(front, key));
+        }
+    }
+
+    /// Gives back the credits that were kept and are not used.
+    pub(in crate::pool) fn give_back_kept(&mut self) {
+        let Some(index) = self.keeps.take() else {
+            return;
+        };
+        let pwq = self.pwqs.get_mut(index);
+        let credits_freed = pwq.is_some_and(PwqState::give_back_if_tight);
+        if credits_freed {
+            self.after(
+                index,
+                0,
+                Ended {
+                    credits_freed,
+                    ..Ended::default()
+                },
+            );
         }
     }
 

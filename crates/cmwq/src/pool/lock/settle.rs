@@ -42,6 +42,9 @@ impl PoolGuard<'_> {
     /// Makes the pool safe to leave: see PROTOCOL.md, "Settling".
     #[inline]
     fn settle(&mut self) {
+        if self.keeps.is_some() {
+            self.give_back_kept();
+        }
         if self.is_limited() {
             self.settle_slots();
         }

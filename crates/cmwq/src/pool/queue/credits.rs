@@ -144,17 +144,18 @@ impl NodeLimit {
         self.waiting.load(Ordering::Relaxed) != 0
     }
 
-    /// How many items in a row a waiting pool workqueue may make active with the credits of its own
-    /// items that have ended, before it has to give a credit to those that wait elsewhere. With 0
-    /// it gives back each credit; if no other one waits there is no bound. If it gave back every
-    /// credit, each item of a flood over several pods would cost a hand-over and a wake-up.
-    pub(crate) fn own_turns(&self) -> i32 {
+    /// How many items in a row a pool workqueue, which `waits` for a credit or not, may make active
+    /// with the credits of its own items that have ended, before it has to give a credit to those
+    /// that wait elsewhere. With 0 it gives back each credit; if no other one waits there is no
+    /// bound. If it gave back every credit, each item of a flood over several pods would cost a
+    /// hand-over and a wake-up.
+    pub(crate) fn own_turns(&self, waits: bool) -> i32 {
         if self.free.load(Ordering::Relaxed) < 0 {
             // A lowered limit is overdrawn.
             return 0;
         }
-        match self.waiting.load(Ordering::Relaxed) {
-            1 => i32::MAX,
+        match self.waiting.load(Ordering::Relaxed) - usize::from(waits) {
+            0 => i32::MAX,
             _ if self.shared.is_some() => 0,
             _ => self.portion.load(Ordering::Relaxed) - 1,
         }

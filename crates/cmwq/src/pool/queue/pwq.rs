@@ -322,13 +322,30 @@ impl<O> PoolWorkqueue<O> {
         if self.inactive.len() < 2 || !self.waiting {
             return None;
         }
-        if self.own_turns >= self.limit.own_turns() {
-            self.own_turns = 0;
+        if !self.has_turns(1) {
             return None;
         }
-        self.own_turns = self.own_turns.saturating_add(1);
         self.credits.transition_unused_to_used(1);
         self.inactive.pop_front()
+    }
+
+    /// Called when `items` items have ended while some pool workqueue waits for a credit, and this
+    /// one does not. Returns whether it keeps their credits until the lock is released: it may have
+    /// items that are published and not accepted, of which the caller may take some.
+    pub(in crate::pool) fn keeps_for_next(&mut self, items: u32) -> bool {
+        self.may_pass() && !self.retired && self.has_turns(items as i32)
+    }
+
+    /// Whether so many more of its items may become active with the credits of those that have
+    /// ended; begins anew if not.
+    fn has_turns(&mut self, items: i32) -> bool {
+        let has = self.own_turns < self.limit.own_turns(self.waiting);
+        self.own_turns = if has {
+            self.own_turns.saturating_add(items)
+        } else {
+            0
+        };
+        has
     }
 
     /// Gives unused credits back if a pool workqueue waits for one. Returns `true` if there were
@@ -354,6 +371,8 @@ impl<O> PoolWorkqueue<O> {
 pub(in crate::pool) struct Ended {
     pub(in crate::pool) colour_done: bool,
     pub(in crate::pool) credits_freed: bool,
+    /// The pool workqueue keeps credits until the lock is released.
+    pub(in crate::pool) credits_kept: bool,
     pub(in crate::pool) gone: bool,
 }
 

@@ -93,7 +93,8 @@ impl Inner {
             // What was cancelled while it was inactive has left no credit, since a pool workqueue
             // with inactive items has no unused one.
             if left > 0 {
-                ended.credits_freed = pwq.give_back_unused();
+                ended.credits_kept = pwq.keeps_for_next(left);
+                ended.credits_freed = !ended.credits_kept && pwq.give_back_unused();
             }
         }
         ended.gone = pwq.retired && pwq.colours.in_flight() == 0;

@@ -146,18 +146,24 @@ impl Hand {
 
     /// Runs what was taken, and accounts for it.
     fn run(self, next: Next) {
+        let pool = self.pool.clone();
+        self.run_and_lock(next, &pool).workers.remove(self.id);
+    }
+
+    /// The same for a worker that goes on under the same lock.
+    fn run_and_lock<'p>(&self, next: Next, pool: &'p Arc<Pool>) -> PoolGuard<'p> {
         let ran = match next {
             Next::One(Task { started, run }) => {
                 let panicked = call::call(started, run.current);
                 Ran::One { run, panicked }
             }
-            Next::Batch(begun) => self.pool.run_batch(begun, &self.handle),
+            Next::Batch(begun) => pool.run_batch(begun, &self.handle),
         };
-        let mut guard = self.pool.lock_beside_batches();
+        let mut guard = pool.lock_beside_batches();
         assert!(guard.end_ran(self.id, ran).is_none(), "nothing came again");
         let running = guard.running();
         guard.counts.set_running(running - 1);
-        guard.workers.remove(self.id);
+        guard
     }
 }
 
@@ -280,6 +286,50 @@ fn credits_that_a_chunk_has_no_items_for_go_back_while_another_pool_workqueue_wa
     hand.run(next);
     wq.flush().expect("not from an item");
     assert_eq!((taken, unused), (2, 0));
+}
+
+/// Another pool workqueue waits for a credit. This one does not, but has items that are published
+/// and not accepted: they become active with the credits of those that end, a portion in a row.
+#[test]
+fn what_is_not_accepted_yet_goes_on_with_the_credits_of_what_ends_and_what_is_left_goes_back() {
+    // Portions of two.
+    let (_engine, wq, pool) = queue(1, 8);
+    let mut hand = Hand::new(&pool);
+    hand.claims = Claims::up_to(1);
+    let mut guard = pool.lock();
+    let index = only_pwq(&guard);
+    let limit = guard.pwqs[index].limit.clone();
+    let chunks = ChunkStore::of_closures(pool.id, index, &pool.oldest_batch, &pool.chunk_numbers);
+    let open = OpenChunk::none();
+    let closure = || Small::of(|| ()).unwrap_or_else(|_| unreachable!("it is small"));
+    pool.inbox
+        .push_in_chunk(&closure(), &chunks, &open, usize::MAX);
+    for _ in 1..3 {
+        assert!(open.add_closure(chunks.serial(), &closure()));
+    }
+    open.leave();
+    limit.one_more_waits();
+    let visits = |guard: &PoolGuard<'_>| guard.pwqs[index].stats.limit_visits;
+    let mut visited = Vec::new();
+    for more in [true, true, false] {
+        let (next, taken) = hand.take(&mut guard);
+        assert_eq!(taken, 1);
+        visited.push(visits(&guard));
+        drop(guard);
+        guard = hand.run_and_lock(next, &pool);
+        assert_eq!(guard.something_waits(), more);
+    }
+    drop(guard);
+    let mut guard = pool.lock();
+    visited.push(visits(&guard));
+    let unused = guard.pwqs[index].credits.unused();
+    guard.workers.remove(hand.id);
+    drop(guard);
+    limit.one_less_waits();
+    wq.flush().expect("not from an item");
+    // The second item has taken the first one's credit. The second one's has gone back, and the
+    // third item has taken another one, which nothing is left for.
+    assert_eq!((visited, unused), (vec![1, 1, 3, 4], 0));
 }
 
 #[test]
