@@ -45,29 +45,35 @@ fn the_same_seed_gives_the_same_run_of_cmwq() {
 }
 
 /// The published scenario 3: four issuers on 24 CPUs. Which of them lie under one cache changes
-/// with the seed.
+/// with the seed, and where they do, strict pods leave CPUs idle: with 13 of 30 seeds their rate is
+/// 0.69 to 0.92 of that of one pool for all, and with the others about 1.06. So the slowest seeds
+/// are compared. A cache has three cores here: the pods of `cache_shard` are those of `cache`.
 #[test]
 fn pods_that_are_not_strict_leave_no_cpu_idle_that_one_pool_for_all_would_use() {
-    let measured = |more: &[&str]| {
-        let arguments = "--machine 3900x --load block-load --issuers 4 --seeds 6 --scopes cache_shard,cache,system";
+    let slowest = |more: &[&str]| -> Vec<f64> {
+        let arguments = "--machine 3900x --load block-load --issuers 4";
         let arguments: Vec<&str> = arguments.split(' ').collect();
-        rows(&[&arguments, more].concat())
+        let rows = rows(&[&arguments, more].concat());
+        let rows = rows.as_array().unwrap().iter();
+        let rate = |row: &serde_json::Value| row["items_per_s_min"].as_f64().unwrap();
+        rows.map(rate).collect()
     };
-    let (free, strict) = (measured(&[]), measured(&["--strict"]));
-    let [cache_shard, cache, system] =
-        [0, 1, 2].map(|row: usize| free[row]["items_per_s"].as_f64().unwrap());
+    let least = slowest(&["--seeds", "12", "--scopes", "cache,system"]);
+    let [cache, system] = least[..] else {
+        panic!("{least:?}")
+    };
+    // 1.00 and 1.02 in two builds. Without steals 5 of 12 seeds come to 0.80 to 0.92.
+    let bound = 0.93 * system;
+    assert!(cache > bound, "{cache} against {system}");
+    // Strict pods are slow with some seed: the first one that is ends the search.
+    let is_slow = |seed: u64| {
+        let seed = seed.to_string();
+        let one = ["--strict", "--scopes", "cache", "--seeds", "1", "--seed"];
+        slowest(&[&one[..], &[seed.as_str()]].concat())[0] < bound
+    };
     assert!(
-        cache_shard > 0.98 * system,
-        "{cache_shard} against {system}"
-    );
-    assert!(cache > 0.98 * system, "{cache} against {system}");
-    // Strict pods are slow with the seeds in which issuers share a cache. How many of six seeds are
-    // such differs from build to build, so the slowest seeds are compared.
-    let [strict, cache_shard] =
-        [strict, free].map(|rows| rows[0]["items_per_s_min"].as_f64().unwrap());
-    assert!(
-        strict < 0.95 * cache_shard,
-        "strict: {strict} against {cache_shard}"
+        (1..=40).any(is_slow),
+        "strict pods are as fast with 40 seeds"
     );
 }
 
