@@ -68,7 +68,9 @@ fn sixty_four_items_that_spin_for_each_other_end_within_a_second() {
 
 #[test]
 fn behind_eight_items_that_compute_for_a_second_a_short_one_starts_within_70_ms() {
-    let runs = (1..=8).flat_map(|seed| [(ONE_POD, 50, seed), (TWO_PODS, 70, seed)]);
+    // With 78 of 80 seeds it is 36 ms on one pod and with the others 44: two ticks more. On two pods
+    // it is 60 with all. The bounds leave room for one such step more.
+    let runs = (1..=8).flat_map(|seed| [(ONE_POD, 60, seed), (TWO_PODS, 70, seed)]);
     for (cpus, within_ms, seed) in runs {
         let waited_ns = on_two_cpus(cpus, seed, |queue| {
             let long = |_| {
