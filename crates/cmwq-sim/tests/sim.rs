@@ -135,6 +135,8 @@ fn the_kernel_engine_is_faster_when_it_wakes_after_the_lock() {
         assert_eq!(table["wake"], wake);
         table["rows"][0]["items_per_s"].as_f64().unwrap()
     };
+    // Means of three seeds. From each of 14 first seeds it is 1.13 to 1.18 times as fast; exactly as
+    // fast if the option is not heeded.
     let (under_lock, deferred) = (rate("under-lock"), rate("deferred"));
     assert!(deferred > 1.05 * under_lock, "{under_lock} {deferred}");
 }
