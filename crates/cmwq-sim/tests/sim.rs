@@ -407,18 +407,18 @@ fn a_row_is_the_same_alone_and_among_others() {
     }
 }
 
-/// Items come at random to eight caches, 60 % of what all CPUs bear, so now and then more than one
+/// Items come at random to eight caches, 90 % of what all CPUs bear, so now and then more than one
 /// pod gets to. If more workers steal than their own pods have CPUs for, each pod makes others in
-/// their place, which steal as well, and hundreds sleep for the lock of one pool: the median was 1
-/// to 6 ms.
+/// their place, which steal as well, and hundreds sleep for the lock of one pool: with two of eight
+/// seeds the median is 2.7 and 3.8 ms, and with the others, as without that, 32 to 67 us.
 #[test]
 fn arrivals_at_eight_caches_are_kept_up_with() {
-    for seed in ["1", "2", "3", "4"] {
+    for seed in ["1", "2", "3", "4", "5", "6"] {
         let result = table(&[
             "--synthetic",
             "l3:8 core:8",
             "--load",
-            "open-60",
+            "open-90",
             "--scopes",
             "cache_shard",
             "--seeds",
