@@ -582,11 +582,18 @@ size_t cmwq_queue_work_batch_fates(struct cmwq_workqueue *wq, struct cmwq_work *
  * delayed one whose timer is armed is not pending in this sense: cmwq_flush_delayed_work() is for
  * that. From the item's own function, and from one that the same thread runs while that waits for
  * it, it returns false at once, with a warning and errno EDEADLK: an item cannot wait for itself.
- * For an item that cannot begin before the calling one ends (of the same ordered workqueue, or the
- * caller has the only place of max_active or a group) it warns and waits, as in the kernel: another
- * thread may cancel that item or raise the limit.
+ * It does the same for an item that cannot begin before the calling one ends: of the same ordered
+ * workqueue, or of the same CPU if both are BH, or the caller has the only place of max_active or a
+ * group. That item is still pending then, and its memory must stay.
  */
 bool cmwq_flush_work(struct cmwq_work *work);
+/*
+ * The flush_work() of the kernel-shaped headers; other programs have no use for it. The difference:
+ * for an item that cannot begin before the calling one ends it warns and waits, as in the kernel,
+ * until another thread cancels that item or raises the limit. Code of the kernel frees the item
+ * after a flush, whatever the answer is.
+ */
+bool cmwq_flush_work_as_kernel(struct cmwq_work *work);
 /*
  * The same, for `timeout_ns` nanoseconds at most. 1: there was one, and it has ended. 0: there was
  * none. -ETIMEDOUT: it has not ended by then, and must be left where it is (or taken back, by
@@ -625,6 +632,7 @@ unsigned int cmwq_work_busy(const struct cmwq_work *work);
 
 /* The same for items with a timer; flush stops the timer and queues at once. */
 bool cmwq_flush_delayed_work(struct cmwq_delayed_work *dwork);
+bool cmwq_flush_delayed_work_as_kernel(struct cmwq_delayed_work *dwork);
 CMWQ_MUST_CHECK int cmwq_flush_delayed_work_timeout_ns(struct cmwq_delayed_work *dwork,
 	uint64_t timeout_ns);
 bool cmwq_cancel_delayed_work(struct cmwq_delayed_work *dwork);
@@ -667,11 +675,16 @@ int cmwq_reset_signal_mask(void);
 
 /* ---- every CPU ---- */
 
-/* Runs `fn(arg)` on `cpu`, waits, and returns what it returned. -ENODEV: there is no such CPU. */
+/*
+ * Runs `fn(arg)` on `cpu`, waits, and returns what it returned. -ENODEV: there is no such CPU.
+ * -EDEADLK: the calling item has the only place that cmwq_system_percpu_wq has there; it did not
+ * run.
+ */
 long cmwq_work_on_cpu(int cpu, long (*fn)(void *arg), void *arg);
 /*
  * Runs `func` once on every CPU, with an item of its own each, and waits for all. 0, -ENOMEM,
- * -EAGAIN.
+ * -EAGAIN. -EDEADLK: it did not run on a CPU where the calling item has the only place that
+ * cmwq_system_percpu_wq has.
  */
 CMWQ_MUST_CHECK int cmwq_schedule_on_each_cpu(cmwq_work_fn func);
 
@@ -797,7 +810,8 @@ void cmwq_synchronize_rcu(void);
 void cmwq_call_rcu(struct cmwq_rcu_head *head, void (*func)(struct cmwq_rcu_head *head));
 /*
  * Waits until all that cmwq_call_rcu() was given before has been called. Within a section, for
- * which that waits, and in a function that cmwq_call_rcu() was given, it warns and returns.
+ * which that waits, and in a function that cmwq_call_rcu() was given, it warns and returns, with
+ * errno EDEADLK.
  */
 void cmwq_rcu_barrier(void);
 

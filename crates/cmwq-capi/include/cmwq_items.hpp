@@ -111,6 +111,17 @@ inline bool ended_in_time(int ended)
 	return true;
 }
 
+/*
+ * What cmwq_flush_work() has returned, with errno 0 before it. (Under race detectors that is a
+ * macro, so it is no argument of this.)
+ */
+inline bool flushed(bool waited)
+{
+	if (!waited && errno == EDEADLK)
+		fail(EDEADLK, "cmwq: flushing an item");
+	return waited;
+}
+
 inline void must_have_room(bool has_room)
 {
 	if (!has_room)
@@ -183,12 +194,16 @@ public:
 	work &operator=(const work &) = delete;
 	~work() { cmwq_disable_work_sync(&item_); }
 
-	/* Waits until what was pending or running has run. false: there was nothing. */
-	bool flush() { return cmwq_flush_work(&item_); }
 	/*
-	 * The same, for `timeout` at most. false: it has not ended by then. EDEADLK: it cannot end
-	 * before the calling item does.
+	 * Waits until what was pending or running has run. false: there was nothing. EDEADLK: it
+	 * cannot end before the calling item does, and is as it was.
 	 */
+	bool flush()
+	{
+		errno = 0;
+		return detail::flushed(cmwq_flush_work(&item_));
+	}
+	/* The same, for `timeout` at most. false: it has not ended by then. */
 	[[nodiscard]] bool flush_for(std::chrono::nanoseconds timeout)
 	{
 		return detail::ended_in_time(
@@ -248,8 +263,15 @@ public:
 	delayed_work &operator=(const delayed_work &) = delete;
 	~delayed_work() { cmwq_disable_delayed_work_sync(&item_); }
 
-	/* Stops the timer and queues at once, and waits for the run. false: there was nothing. */
-	bool flush() { return cmwq_flush_delayed_work(&item_); }
+	/*
+	 * Stops the timer and queues at once, and waits for the run. false: there was nothing.
+	 * EDEADLK: as work::flush(); it is queued then.
+	 */
+	bool flush()
+	{
+		errno = 0;
+		return detail::flushed(cmwq_flush_delayed_work(&item_));
+	}
 	/* The same, for `timeout` at most: as work::flush_for(). */
 	[[nodiscard]] bool flush_for(std::chrono::nanoseconds timeout)
 	{

@@ -319,6 +319,14 @@ static inline bool cmwq_told_flush_work(struct cmwq_work *work)
 	return result;
 }
 
+static inline bool cmwq_told_flush_work_as_kernel(struct cmwq_work *work)
+{
+	bool result = cmwq_flush_work_as_kernel(work);
+
+	cmwq_told_waited(work);
+	return result;
+}
+
 /*
  * The caller acquires also when the time is over, since it may have seen what ran before the wait.
  */
@@ -374,6 +382,14 @@ static inline bool cmwq_told_disable_work_sync(struct cmwq_work *work)
 static inline bool cmwq_told_flush_delayed_work(struct cmwq_delayed_work *dwork)
 {
 	bool result = cmwq_flush_delayed_work(dwork);
+
+	cmwq_told_waited(dwork);
+	return result;
+}
+
+static inline bool cmwq_told_flush_delayed_work_as_kernel(struct cmwq_delayed_work *dwork)
+{
+	bool result = cmwq_flush_delayed_work_as_kernel(dwork);
 
 	cmwq_told_waited(dwork);
 	return result;
@@ -531,11 +547,13 @@ CMWQ_MUST_CHECK static inline int cmwq_told_destroy_workqueue_timeout_ns(struct 
 #define cmwq_complete(done) cmwq_told_complete((done))
 #define cmwq_complete_all(done) cmwq_told_complete_all((done))
 #define cmwq_flush_work(work) cmwq_told_flush_work((work))
+#define cmwq_flush_work_as_kernel(work) cmwq_told_flush_work_as_kernel((work))
 #define cmwq_cancel_work(work) cmwq_told_cancel_work((work))
 #define cmwq_cancel_work_sync(work) cmwq_told_cancel_work_sync((work))
 #define cmwq_disable_work(work) cmwq_told_disable_work((work))
 #define cmwq_disable_work_sync(work) cmwq_told_disable_work_sync((work))
 #define cmwq_flush_delayed_work(dwork) cmwq_told_flush_delayed_work((dwork))
+#define cmwq_flush_delayed_work_as_kernel(dwork) cmwq_told_flush_delayed_work_as_kernel((dwork))
 #define cmwq_cancel_delayed_work(dwork) cmwq_told_cancel_delayed_work((dwork))
 #define cmwq_cancel_delayed_work_sync(dwork) cmwq_told_cancel_delayed_work_sync((dwork))
 #define cmwq_disable_delayed_work(dwork) cmwq_told_disable_delayed_work((dwork))

@@ -192,7 +192,14 @@ static inline int cmwq_told_schedule_on_each_cpu(cmwq_work_fn func)
 	for (cpu = 0; cpu < CMWQ_MAX_CPUS; cpu++) {
 		if (!items[cpu].func)
 			continue;
-		cmwq_flush_work(&items[cpu]);
+		errno = 0;
+		if (!cmwq_flush_work(&items[cpu]) && errno == EDEADLK) {
+			/* If it cannot be removed, it has begun since. */
+			if (cmwq_cancel_work(&items[cpu]))
+				result = -EDEADLK;
+			else
+				cmwq_flush_work_as_kernel(&items[cpu]);
+		}
 		cmwq_told_waited(&items[cpu]);
 	}
 	free(items);

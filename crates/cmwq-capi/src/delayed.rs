@@ -179,6 +179,11 @@ abi! {
         unsafe { call.with_function(dwork.cast(), |item| call.flushed_for_ever(item.cast::<RawDelayedWork>().as_ref().flush_by_workers())) }
     }
 
+    fn cmwq_flush_delayed_work_as_kernel(call, dwork: *mut RawDelayedWork) -> bool {
+        // SAFETY: as above.
+        unsafe { call.with_function(dwork.cast(), |item| call.flushed_for_ever(item.cast::<RawDelayedWork>().as_ref().flush_as_kernel())) }
+    }
+
     fn cmwq_flush_delayed_work_timeout_ns(call, dwork: *mut RawDelayedWork, timeout_ns: u64) -> c_int {
         let timeout = Duration::from_nanos(timeout_ns);
         // SAFETY: as above.

@@ -10,7 +10,7 @@ use crate::call::{Wrong, abi, caught};
 use crate::system;
 use crate::task;
 use cmwq::raw::RawWork;
-use cmwq::types::Queued;
+use cmwq::types::{FlushError, Queued};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
 use std::time::Duration;
@@ -117,6 +117,27 @@ unsafe extern "C-unwind" fn run_callbacks(_item: NonNull<RawWork>) {
     }
 }
 
+/// Waits for the run of the callbacks. If the calling item has the only place of their workqueue, they
+/// move to another one; `false`: it has the places of all.
+fn wait_for_callbacks() -> bool {
+    let mut others = [system::DFL, system::PERCPU].into_iter().peekable();
+    // Not from their own item, as the caller has looked.
+    while callbacks().flush_by_workers() == Err(FlushError::OwnItem) {
+        let Some(Ok(queue)) = others.peek().map(|&which| system::handle_of(which)) else {
+            return false;
+        };
+        // If there is nothing to remove, they have begun meanwhile, or another thread moves them.
+        // SAFETY: a static item.
+        let moved = callbacks().cancel()
+            && unsafe { queue.queue_raw(NonNull::from(callbacks())) }
+                .is_ok_and(Queued::is_accepted);
+        if moved {
+            others.next();
+        }
+    }
+    true
+}
+
 abi! {
     fn cmwq_rcu_read_lock(_call) {
         let task = task::current();
@@ -196,8 +217,10 @@ abi! {
         // did are in the run that is flushed.
         loop {
             let none_waits = WAITING.load(Ordering::Acquire).is_null();
-            // Not from the callbacks' own item, as was looked.
-            let _ = callbacks().flush_by_workers();
+            if !wait_for_callbacks() {
+                let why = "called by an item that has all places in which the callbacks could run";
+                return call.wrong(Wrong::OwnItem, why);
+            }
             if none_waits {
                 break;
             }

@@ -25,7 +25,8 @@ const ALL: [SystemWorkqueue; 12] = [
     SystemWorkqueue::DeprecatedWq,
     SystemWorkqueue::DeprecatedUnboundWq,
 ];
-const PERCPU: usize = 0;
+pub(crate) const PERCPU: usize = 0;
+pub(crate) const DFL: usize = 3;
 pub(crate) const DFL_LONG: usize = 4;
 
 /// Their handles, 0 where there is none yet.
@@ -187,6 +188,17 @@ impl OnCpu {
     }
 }
 
+/// Waits for an item that the caller has just queued. If the item needs the place of the caller, so
+/// that the wait would never end, it is removed: [`FlushError::OwnItem`] means that its function
+/// neither runs nor will run. Other errors leave it where it is.
+fn wait_or_take_back(item: &RawWork) -> Result<bool, FlushError> {
+    match item.flush_by_workers() {
+        // If it cannot be removed, it has begun since: another thread has raised the limit.
+        Err(FlushError::OwnItem) if !item.cancel() => item.flush_as_kernel(),
+        otherwise => otherwise,
+    }
+}
+
 /// Runs the function on the CPU, and waits.
 fn on_cpu(call: &Call, cpu: usize, func: OnCpuFn, arg: *mut c_void) -> c_long {
     let item = NonNull::from(Box::leak(OnCpu::unlike_current(func, arg)));
@@ -196,25 +208,24 @@ fn on_cpu(call: &Call, cpu: usize, func: OnCpuFn, arg: *mut c_void) -> c_long {
     // SAFETY: no thread but this one frees it.
     let work = unsafe { item.as_ref() }.work.raw();
     let waits = match queued {
-        Ok(queued) => queued.is_accepted().then(|| work.flush_by_workers()),
+        Ok(queued) => queued.is_accepted().then(|| wait_or_take_back(work)),
         Err(error) => {
             // SAFETY: it was not queued.
             drop(unsafe { Box::from_raw(item.as_ptr()) });
             return call.error(&error);
         }
     };
-    if let Some(Err(error)) = waits {
+    if let Some(Err(error)) = waits
+        && error != FlushError::OwnItem
+    {
         // It may still run, so it stays.
-        let own = error == FlushError::OwnItem;
-        let what = if own {
-            Wrong::OwnItem
-        } else {
-            Wrong::Unsuitable
-        };
-        return call.wrong(what, &error.to_string());
+        return call.wrong(Wrong::Unsuitable, &error.to_string());
     }
-    // SAFETY: it has ended, or was refused.
+    // SAFETY: it has ended, was refused, or was taken back.
     let ended = unsafe { Box::from_raw(item.as_ptr()) };
+    if let Some(Err(error)) = waits {
+        return call.wrong(Wrong::OwnItem, &error.to_string());
+    }
     match ended.result.get() {
         Some(result) => result,
         None => call.wrong(Wrong::Unsuitable, "the function has not returned"),
@@ -252,7 +263,7 @@ fn on_each_cpu(call: &Call, func: WorkFn) -> c_int {
     let Some(items) = new_items(cpus.len(), func) else {
         return call.wrong(Wrong::NoMemory, "no memory for the items");
     };
-    let mut failed = None;
+    let (mut failed, mut refused) = (None, false);
     for (cpu, item) in cpus.iter().zip(&items) {
         // SAFETY: every item is flushed below before it goes, and does not move: the vector is not
         // touched meanwhile.
@@ -264,8 +275,11 @@ fn on_each_cpu(call: &Call, func: WorkFn) -> c_int {
         }
     }
     for item in &items {
-        // What was queued just now is none of the caller's items.
-        let _ = item.flush_by_workers();
+        refused |= wait_or_take_back(item) == Err(FlushError::OwnItem);
+    }
+    if refused {
+        let why = "an item of a CPU needs the place of the calling one, and was not run";
+        return call.wrong(Wrong::OwnItem, why);
     }
     failed.map_or(0, |error| call.error(&error))
 }

@@ -216,6 +216,11 @@ abi! {
         unsafe { call.with_function(work, |item| call.flushed_for_ever(item.as_ref().flush_by_workers())) }
     }
 
+    fn cmwq_flush_work_as_kernel(call, work: *mut RawWork) -> bool {
+        // SAFETY: as above.
+        unsafe { call.with_function(work, |item| call.flushed_for_ever(item.as_ref().flush_as_kernel())) }
+    }
+
     fn cmwq_flush_work_timeout_ns(call, work: *mut RawWork, timeout_ns: u64) -> c_int {
         let timeout = Duration::from_nanos(timeout_ns);
         // SAFETY: as above.

@@ -169,6 +169,11 @@ const AS_THEY_ARE: &[(&str, &str)] = &[
     ),
     ("cmwq_current_task", "the same"),
     (
+        "cmwq_flush_work_as_kernel",
+        "for the kernel-shaped headers only; flush() refuses what would never end",
+    ),
+    ("cmwq_flush_delayed_work_as_kernel", "the same"),
+    (
         "cmwq_rcu_",
         "plain calls without errors or memory; what waits is embedded, as in C",
     ),

@@ -79,6 +79,7 @@ programs! {
     nodes
     notifiers
     only_workqueue
+    own_places
     parallel_engine
     percpu
     rcu_within

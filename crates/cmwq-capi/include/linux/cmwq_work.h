@@ -175,9 +175,13 @@ static inline void destroy_delayed_work_on_stack(struct delayed_work *dwork)
 
 /* ---- one item ---- */
 
+/*
+ * Waits also for an item that cannot begin before the calling one ends, with a warning, since code
+ * of the kernel may free it afterwards whatever the answer is.
+ */
 static inline bool flush_work(struct work_struct *work)
 {
-	return cmwq_flush_work(cmwq_of_work(work));
+	return cmwq_flush_work_as_kernel(cmwq_of_work(work));
 }
 
 static inline bool cancel_work(struct work_struct *work)
@@ -212,7 +216,7 @@ static inline bool enable_and_queue_work(struct workqueue_struct *wq, struct wor
 
 static inline bool flush_delayed_work(struct delayed_work *dwork)
 {
-	return cmwq_flush_delayed_work(cmwq_of_delayed(dwork));
+	return cmwq_flush_delayed_work_as_kernel(cmwq_of_delayed(dwork));
 }
 
 static inline bool cancel_delayed_work(struct delayed_work *dwork)

@@ -207,7 +207,7 @@ static inline void tasklet_kill(struct tasklet_struct *t)
 		CMWQ_TASKLET_BIT(CMWQ_TASKLET_KILLED))
 		sched_yield();
 	while (cmwq_tasklet_is(t, TASKLET_STATE_SCHED) && !cmwq_tasklet_is_disabled(t))
-		if (!cmwq_flush_work(&t->cmwq_work))
+		if (!cmwq_flush_work_as_kernel(&t->cmwq_work))
 			sched_yield();
 	/* What an enabling has queued besides. */
 	cmwq_cancel_work_sync(&t->cmwq_work);

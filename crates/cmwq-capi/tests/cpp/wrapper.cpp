@@ -244,6 +244,19 @@ void scopes(cmwq::workqueue &queue)
             return error_of([&] { cmwq::scope(one, [&](auto &s) { s.spawn([&] { ran++; }); }); });
         };
         CHECK(one.submit(nested).get() == EDEADLK && ran == before);
+        // Nor can that item wait for one of its own; it runs all the same.
+        cmwq::work behind([&] { ran++; });
+        cmwq::delayed_work later([&] { ran++; });
+        auto flushes = [&] {
+            CHECK(one.queue(behind) == cmwq::queued::accepted);
+            CHECK(one.queue_after(std::chrono::hours(1), later) == cmwq::queued::accepted);
+            return error_of([&] { behind.flush(); }) == EDEADLK && error_of([&] { later.flush(); }) == EDEADLK;
+        };
+        CHECK(one.submit(flushes).get() && ran >= before);
+        behind.flush();
+        later.flush();
+        CHECK(ran == before + 2);
+        ran = before;
     }
     // However many there are, an item costs no more than itself.
     std::size_t before = allocated;

@@ -2,15 +2,17 @@
 //! in a group: each is an error.
 
 use crate::harness::{Deadline, Door, Heard, engine, eventually, held, in_own_process};
-use cmwq::raw::WorkqueueHandle;
+use cmwq::raw::{RawDelayedWork, RawWork, WorkqueueHandle};
 use cmwq::types::{Chunks, FlushError};
 use cmwq::{
     CompletionQueue, ConcurrencyGroup, Engine, JoinError, JoinSet, Refused, Work, Workqueue,
     WorkqueueBuilder, scope,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Longer than any test takes.
@@ -82,6 +84,60 @@ fn an_item_cannot_wait_for_one_that_needs_its_place() {
         }
         eventually(|| heard.count("cannot begin before it ends") == 1);
         assert_eq!(engine.stats().panics, 0);
+    });
+}
+
+/// Items in memory of the program, as in C, which only workers run. The item that has the place waits
+/// for them, or an item that its thread runs while it joins that one.
+#[test]
+fn nor_when_workers_are_to_run_it() {
+    static RAN: AtomicUsize = AtomicUsize::new(0);
+    unsafe extern "C-unwind" fn count(_: NonNull<RawWork>) {
+        RAN.fetch_add(1, Ordering::SeqCst);
+    }
+    in_own_process(|| {
+        let _heard = Heard::warnings();
+        let engine = engine("l3:1 core:1 pu:1");
+        let _deadline = Deadline::new("one place, workers only", &engine);
+        let between = Arc::new(engine.workqueue("between").build().unwrap());
+        let mut expected = 0;
+        for ([outer, inner], nested) in [false, true].into_iter().flat_map(|nested| {
+            with_one_place(&engine)
+                .into_iter()
+                .map(move |q| (q, nested))
+        }) {
+            let item: &RawWork = Box::leak(Box::new(RawWork::new(count)));
+            let delayed: &RawDelayedWork = Box::leak(Box::new(RawDelayedWork::new(count)));
+            let wq = inner.clone();
+            let wait = move || {
+                // SAFETY: neither is ever freed.
+                let queued = unsafe {
+                    let timed = wq.queue_delayed_raw(None, NonNull::from(delayed), LONG);
+                    [wq.queue_raw(NonNull::from(item)), timed.unwrap()]
+                };
+                assert!(queued.into_iter().all(|queued| queued.is_accepted()));
+                [item.flush_by_workers(), delayed.flush_by_workers()]
+            };
+            let between = between.clone();
+            let told = outer.spawn(move || {
+                let (caller, wait) = (thread::current().id(), Arc::new(wait));
+                if !nested {
+                    return wait();
+                }
+                loop {
+                    let wait = wait.clone();
+                    let here = move || (thread::current().id() == caller).then(|| wait());
+                    if let Some(told) = between.spawn(here).join().unwrap() {
+                        return told;
+                    }
+                }
+            });
+            let (told, of) = (told.join().unwrap(), outer.name());
+            assert_eq!(told, [OWN; 2], "{of}, nested: {nested}");
+            inner.flush().unwrap();
+            expected += 2;
+            assert_eq!(RAN.load(Ordering::SeqCst), expected, "{of}");
+        }
     });
 }
 

@@ -140,6 +140,15 @@ impl RawDelayedWork {
         self.parts().flush(RawWork::flush_by_workers)
     }
 
+    /// Waits as [`flush_by_workers`](Self::flush_by_workers) does, with the difference that
+    /// [`RawWork::flush_as_kernel`] has.
+    ///
+    /// # Errors
+    /// As [`RawWork::flush_as_kernel`].
+    pub fn flush_as_kernel(&self) -> Result<bool, FlushError> {
+        self.parts().flush(RawWork::flush_as_kernel)
+    }
+
     /// Waits as [`DelayedWork::flush_timeout`](crate::DelayedWork::flush_timeout) does.
     ///
     /// # Errors

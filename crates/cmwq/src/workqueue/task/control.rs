@@ -312,13 +312,23 @@ impl RawWork {
         self.flush_with(run_as_waiter, None, true)
     }
 
-    /// Waits as [`flush`](Self::flush) does, but the calling thread runs no item itself. If the
-    /// instance cannot begin before the calling item ends, this warns and waits nevertheless, as
-    /// the kernel's `flush_work` does: another thread may raise the limit or cancel the instance.
+    /// Waits as [`flush`](Self::flush) does, but the calling thread runs no item itself.
     ///
     /// # Errors
     /// As [`flush`](Self::flush).
     pub fn flush_by_workers(&self) -> Result<bool, FlushError> {
+        self.flush_with(|_| false, None, true)
+    }
+
+    /// Waits as [`flush_by_workers`](Self::flush_by_workers) does, with one difference: if the
+    /// instance cannot begin before the calling item ends, this warns and waits nevertheless, as
+    /// the kernel's `flush_work` does. Unless another thread raises the limit or cancels the
+    /// instance, that wait never ends. It is for code written for the kernel, which frees an item
+    /// after a flush whatever the answer is.
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush); [`FlushError::OwnItem`] only in the item's own function.
+    pub fn flush_as_kernel(&self) -> Result<bool, FlushError> {
         self.flush_with(|_| false, None, false)
     }
 
