@@ -134,19 +134,21 @@ static inline void cmwq_init_delayed_work(struct cmwq_delayed_work *dwork, cmwq_
 #ifdef __cplusplus
 extern "C++" {
 /* The header does without <type_traits>, so that it may be included within extern "C". */
-template <typename T> struct cmwq_unqualified { typedef T type; };
-template <typename T> struct cmwq_unqualified<const T> { typedef T type; };
-template <typename T> struct cmwq_unqualified<volatile T> { typedef T type; };
-template <typename T> struct cmwq_unqualified<const volatile T> { typedef T type; };
-template <typename Pointer> struct cmwq_pointed;
-template <typename T> struct cmwq_pointed<T *> { typedef typename cmwq_unqualified<T>::type type; };
-template <typename A, typename B> struct cmwq_same { static constexpr bool value = false; };
-template <typename A> struct cmwq_same<A, A> { static constexpr bool value = true; };
+template <typename CmwqT> struct cmwq_unqualified { typedef CmwqT type; };
+template <typename CmwqT> struct cmwq_unqualified<const CmwqT> { typedef CmwqT type; };
+template <typename CmwqT> struct cmwq_unqualified<volatile CmwqT> { typedef CmwqT type; };
+template <typename CmwqT> struct cmwq_unqualified<const volatile CmwqT> { typedef CmwqT type; };
+template <typename CmwqPointer> struct cmwq_pointed;
+template <typename CmwqT> struct cmwq_pointed<CmwqT *> {
+	typedef typename cmwq_unqualified<CmwqT>::type type;
+};
+template <typename CmwqA, typename CmwqB> struct cmwq_same { static constexpr bool value = false; };
+template <typename CmwqA> struct cmwq_same<CmwqA, CmwqA> { static constexpr bool value = true; };
 
-template <typename Pointer, typename Member> struct cmwq_points_to {
-	typedef typename cmwq_pointed<typename cmwq_unqualified<Pointer>::type>::type pointed;
+template <typename CmwqPointer, typename CmwqMember> struct cmwq_points_to {
+	typedef typename cmwq_pointed<typename cmwq_unqualified<CmwqPointer>::type>::type pointed;
 
-	static_assert(cmwq_same<pointed, typename cmwq_unqualified<Member>::type>::value ||
+	static_assert(cmwq_same<pointed, typename cmwq_unqualified<CmwqMember>::type>::value ||
 			      cmwq_same<pointed, void>::value,
 		      "the pointer must point to a member of this type");
 	static constexpr size_t nothing = 0;

@@ -149,52 +149,56 @@ public:
 	 * Runs func(args...) as an item; what it returns or throws is in the future, whose
 	 * destructor does not wait. ENOBUFS: the workqueue has a bound on what waits, and is full.
 	 */
-	template <typename F, typename... Args> auto submit(F &&func, Args &&...args)
+	template <typename CmwqF, typename... CmwqArgs>
+	auto submit(CmwqF &&func, CmwqArgs &&...args)
 	{
-		if constexpr (detail::calls<F, Args...>) {
+		if constexpr (detail::calls<CmwqF, CmwqArgs...>) {
 			auto future =
-				try_submit(std::forward<F>(func), std::forward<Args>(args)...);
+				try_submit(std::forward<CmwqF>(func),
+					   std::forward<CmwqArgs>(args)...);
 
 			detail::must_have_room(future.has_value());
 			return std::move(*future);
 		} else {
-			(void)try_submit(std::forward<F>(func), std::forward<Args>(args)...);
+			(void)try_submit(std::forward<CmwqF>(func),
+					 std::forward<CmwqArgs>(args)...);
 		}
 	}
 	/* The same; std::nullopt: it is full, and `func` was destroyed without a call. */
-	template <typename F, typename... Args>
-	[[nodiscard]] auto try_submit(F &&func, Args &&...args)
+	template <typename CmwqF, typename... CmwqArgs>
+	[[nodiscard]] auto try_submit(CmwqF &&func, CmwqArgs &&...args)
 	{
-		return submit_by(detail::now{wq_}, std::forward<F>(func),
-				 std::forward<Args>(args)...);
+		return submit_by(detail::now{wq_}, std::forward<CmwqF>(func),
+				 std::forward<CmwqArgs>(args)...);
 	}
 	/*
 	 * The same, and waits for room, for `timeout` at most. EDEADLK: the caller is one of its
 	 * own items.
 	 */
-	template <typename F, typename... Args>
-	[[nodiscard]] auto submit_within(std::chrono::nanoseconds timeout, F &&func, Args &&...args)
+	template <typename CmwqF, typename... CmwqArgs>
+	[[nodiscard]] auto submit_within(std::chrono::nanoseconds timeout, CmwqF &&func,
+					 CmwqArgs &&...args)
 	{
-		return submit_by(detail::within{wq_, timeout}, std::forward<F>(func),
-				 std::forward<Args>(args)...);
+		return submit_by(detail::within{wq_, timeout}, std::forward<CmwqF>(func),
+				 std::forward<CmwqArgs>(args)...);
 	}
 	/* Runs func() as an item that no thread waits for. ENOBUFS: it is full. */
-	template <typename F> void execute(F &&func)
+	template <typename CmwqF> void execute(CmwqF &&func)
 	{
-		detail::must_have_room(try_execute(std::forward<F>(func)));
+		detail::must_have_room(try_execute(std::forward<CmwqF>(func)));
 	}
 	/* The same; false: it is full, and `func` was destroyed without a call. */
-	template <typename F> [[nodiscard]] bool try_execute(F &&func)
+	template <typename CmwqF> [[nodiscard]] bool try_execute(CmwqF &&func)
 	{
 		return detail::offer_one_shot(detail::now{wq_},
-					      detail::callable(std::forward<F>(func)));
+					      detail::callable(std::forward<CmwqF>(func)));
 	}
 	/* The same, and waits for room, for `timeout` at most. EDEADLK: as submit_within(). */
-	template <typename F>
-	[[nodiscard]] bool execute_within(std::chrono::nanoseconds timeout, F &&func)
+	template <typename CmwqF>
+	[[nodiscard]] bool execute_within(std::chrono::nanoseconds timeout, CmwqF &&func)
 	{
 		return detail::offer_one_shot(detail::within{wq_, timeout},
-					      detail::callable(std::forward<F>(func)));
+					      detail::callable(std::forward<CmwqF>(func)));
 	}
 	/* Queues `work`. ESHUTDOWN: the workqueue is being drained. ENOBUFS: it is full. */
 	queued queue(cmwq::work &work)
@@ -234,14 +238,15 @@ public:
 	 * Queues the items from `first` to `last`, which point to pointers to cmwq::work, in this
 	 * order; for up to 128 at a time one publish is paid for. Returns how many were accepted.
 	 */
-	template <typename It> std::size_t queue_batch(It first, It last)
+	template <typename CmwqIt> std::size_t queue_batch(CmwqIt first, CmwqIt last)
 	{
 		return queue_batch_by(first, last, [&](cmwq_work **works, std::size_t n) {
 			return cmwq_queue_work_batch(wq_, works, n);
 		});
 	}
 	/* The same, and writes the fate of each, a cmwq::queued, to `fates`. */
-	template <typename It, typename Out> std::size_t queue_batch(It first, It last, Out fates)
+	template <typename CmwqIt, typename CmwqOut>
+	std::size_t queue_batch(CmwqIt first, CmwqIt last, CmwqOut fates)
 	{
 		return queue_batch_by(first, last, [&](cmwq_work **works, std::size_t n) {
 			int said[batch];
@@ -434,12 +439,12 @@ private:
 			detail::fail(ESHUTDOWN, "cmwq: the workqueue is drained or destroyed");
 		return fate;
 	}
-	template <typename Q> static queued queue_by(Q &&queue, cmwq::work &work)
+	template <typename CmwqQ> static queued queue_by(CmwqQ &&queue, cmwq::work &work)
 	{
 		return fate(queue(work.native_handle()));
 	}
-	template <typename It, typename Q>
-	static std::size_t queue_batch_by(It first, It last, Q &&queue)
+	template <typename CmwqIt, typename CmwqQ>
+	static std::size_t queue_batch_by(CmwqIt first, CmwqIt last, CmwqQ &&queue)
 	{
 		std::size_t accepted = 0;
 
@@ -453,19 +458,23 @@ private:
 		}
 		return accepted;
 	}
-	template <typename Q, typename F, typename... Args>
-	static auto submit_by(Q &&queue, F &&func, Args &&...args)
+	template <typename CmwqQ, typename CmwqF, typename... CmwqArgs>
+	static auto submit_by(CmwqQ &&queue, CmwqF &&func, CmwqArgs &&...args)
 	{
-		constexpr bool fits = detail::calls<F, Args...>;
+		constexpr bool fits = detail::calls<CmwqF, CmwqArgs...>;
 
 		static_assert(fits, "cmwq: submit(function, arguments...) calls "
 				    "function(arguments...), and this function does not take these "
 				    "arguments (copies of them: std::ref(x) is a reference)");
 		if constexpr (fits) {
-			using R = std::invoke_result_t<std::decay_t<F>, std::decay_t<Args>...>;
-			using Item = detail::promised<R, std::decay_t<F>, std::decay_t<Args>...>;
-			Item item{{}, std::forward<F>(func), {std::forward<Args>(args)...}};
-			std::optional<std::future<R>> future = item.promise.get_future();
+			using CmwqR = std::invoke_result_t<std::decay_t<CmwqF>,
+							   std::decay_t<CmwqArgs>...>;
+			using CmwqItem = detail::promised<CmwqR, std::decay_t<CmwqF>,
+							  std::decay_t<CmwqArgs>...>;
+			CmwqItem item{{},
+				      std::forward<CmwqF>(func),
+				      {std::forward<CmwqArgs>(args)...}};
+			std::optional<std::future<CmwqR>> future = item.promise.get_future();
 			bool has_room = detail::offer_one_shot(queue, std::move(item));
 
 			if (!has_room)
@@ -493,10 +502,11 @@ public:
 	scope_items &operator=(const scope_items &) = delete;
 
 	/* Runs func() as an item. Items may spawn items of the same scope. */
-	template <typename F> void spawn(F &&func)
+	template <typename CmwqF> void spawn(CmwqF &&func)
 	{
-		using Entry = entry<std::decay_t<F>>;
-		auto item = std::make_unique<Entry>(*this, detail::callable(std::forward<F>(func)));
+		using CmwqEntry = entry<std::decay_t<CmwqF>>;
+		auto item = std::make_unique<CmwqEntry>(
+			*this, detail::callable(std::forward<CmwqF>(func)));
 
 		/*
 		 * Without the lock: queueing may warn, and the handler of warnings may wait for
@@ -511,7 +521,7 @@ public:
 	}
 
 private:
-	template <typename F> friend decltype(auto) scope(workqueue &wq, F &&func);
+	template <typename CmwqF> friend decltype(auto) scope(workqueue &wq, CmwqF &&func);
 
 	struct base : cmwq_work {
 		base *below = nullptr; /* guarded by mutex_ */
@@ -519,12 +529,12 @@ private:
 		base() : cmwq_work() {}
 		virtual ~base() = default;
 	};
-	template <typename F> struct entry final : base {
+	template <typename CmwqF> struct entry final : base {
 		scope_items &scope;
-		F func;
+		CmwqF func;
 
-		template <typename G>
-		entry(scope_items &s, G &&g) : scope(s), func(std::forward<G>(g))
+		template <typename CmwqG>
+		entry(scope_items &s, CmwqG &&g) : scope(s), func(std::forward<CmwqG>(g))
 		{
 			cmwq_init_work(this, run);
 		}
@@ -603,26 +613,26 @@ private:
  * max_active, of a group, of an ordered workqueue), the items do not run, and it throws
  * std::system_error with EDEADLK.
  */
-template <typename F> decltype(auto) scope(workqueue &wq, F &&func)
+template <typename CmwqF> decltype(auto) scope(workqueue &wq, CmwqF &&func)
 {
-	constexpr bool fits = std::is_invocable_v<F, scope_items &>;
+	constexpr bool fits = std::is_invocable_v<CmwqF, scope_items &>;
 
 	static_assert(fits, "cmwq: scope(queue, function) calls function(items): a function that "
 			    "takes a scope_items &, as [&](auto &items) { items.spawn(...); }");
 	if constexpr (fits) {
-		using R = std::invoke_result_t<F, scope_items &>;
+		using CmwqR = std::invoke_result_t<CmwqF, scope_items &>;
 		scope_items items(wq.native_handle());
 
-		if constexpr (std::is_void_v<R>) {
-			std::forward<F>(func)(items);
+		if constexpr (std::is_void_v<CmwqR>) {
+			std::forward<CmwqF>(func)(items);
 			items.join();
 			items.rethrow();
 		} else {
-			R result = std::forward<F>(func)(items);
+			CmwqR result = std::forward<CmwqF>(func)(items);
 
 			items.join();
 			items.rethrow();
-			return static_cast<R>(std::forward<R>(result));
+			return static_cast<CmwqR>(std::forward<CmwqR>(result));
 		}
 	}
 }
@@ -631,15 +641,17 @@ template <typename F> decltype(auto) scope(workqueue &wq, F &&func)
  * Returns func(), which is about to block in something that cmwq does not know of: another item
  * runs meanwhile.
  */
-template <typename F> decltype(auto) blocking(F &&func)
+template <typename CmwqF> decltype(auto) blocking(CmwqF &&func)
 {
-	constexpr bool fits = std::is_invocable_v<F>;
+	constexpr bool fits = std::is_invocable_v<CmwqF>;
 
 	static_assert(fits, "cmwq: blocking(function) calls function(), without arguments");
 	if constexpr (fits) {
-		using R = std::invoke_result_t<F>;
-		std::promise<R> promise;
-		auto call = [&]() noexcept { detail::fulfil<R>(promise, std::forward<F>(func)); };
+		using CmwqR = std::invoke_result_t<CmwqF>;
+		std::promise<CmwqR> promise;
+		auto call = [&]() noexcept {
+			detail::fulfil<CmwqR>(promise, std::forward<CmwqF>(func));
+		};
 
 		cmwq_blocking([](void *arg) { (*static_cast<decltype(call) *>(arg))(); }, &call);
 		return promise.get_future().get();

@@ -39,30 +39,32 @@ private:
 
 namespace detail {
 
-/* Whether a completion queue can post what `F` returns: an integer, or nothing. */
-template <typename F> constexpr bool is_posted()
+/* Whether a completion queue can post what `CmwqF` returns: an integer, or nothing. */
+template <typename CmwqF> constexpr bool is_posted()
 {
-	if constexpr (std::is_invocable_v<F>) {
-		using R = std::invoke_result_t<F>;
+	if constexpr (std::is_invocable_v<CmwqF>) {
+		using CmwqR = std::invoke_result_t<CmwqF>;
 
-		return std::is_void_v<R> || std::is_constructible_v<std::int64_t, R> ||
-		       std::is_enum_v<std::remove_reference_t<R>>;
+		return std::is_void_v<CmwqR> || std::is_constructible_v<std::int64_t, CmwqR> ||
+		       std::is_enum_v<std::remove_reference_t<CmwqR>>;
 	} else {
 		return false;
 	}
 }
-template <typename F> inline constexpr bool posts = is_posted<F>();
+template <typename CmwqF> inline constexpr bool posts = is_posted<CmwqF>();
 
-/* What completion_queue::execute() has an item call. A type of its own, so that tools show `F`. */
-template <typename F> struct posted {
-	F func;
+/*
+ * What completion_queue::execute() has an item call. A type of its own, so that tools show `CmwqF`.
+ */
+template <typename CmwqF> struct posted {
+	CmwqF func;
 
 	/* noexcept: an exception must not reach the library. */
 	static std::int64_t run(void *arg) noexcept
 	{
 		std::unique_ptr<posted> self(static_cast<posted *>(arg));
 
-		if constexpr (std::is_void_v<std::invoke_result_t<F &>>) {
+		if constexpr (std::is_void_v<std::invoke_result_t<CmwqF &>>) {
 			self->func();
 			return 0;
 		} else {
@@ -127,24 +129,25 @@ public:
 	 * `token`. If it throws, the program ends. ENOSPC: it is full. ESHUTDOWN: the workqueue is
 	 * being drained.
 	 */
-	template <typename F> void execute(const workqueue &wq, F &&func, std::uint64_t token)
+	template <typename CmwqF>
+	void execute(const workqueue &wq, CmwqF &&func, std::uint64_t token)
 	{
-		if (!try_execute(wq, std::forward<F>(func), token))
+		if (!try_execute(wq, std::forward<CmwqF>(func), token))
 			detail::fail(ENOSPC, "cmwq_cq_execute");
 	}
 	/* The same; false: it is full, and `func` was destroyed without a call. */
-	template <typename F>
-	[[nodiscard]] bool try_execute(const workqueue &wq, F &&func, std::uint64_t token)
+	template <typename CmwqF>
+	[[nodiscard]] bool try_execute(const workqueue &wq, CmwqF &&func, std::uint64_t token)
 	{
-		constexpr bool fits = detail::posts<std::decay_t<F> &>;
+		constexpr bool fits = detail::posts<std::decay_t<CmwqF> &>;
 
 		static_assert(fits, "cmwq: a completion_queue calls function(), without arguments, "
 				    "and posts what it returns, which is an integer or nothing");
 		if constexpr (fits) {
-			using Item = detail::posted<std::decay_t<F>>;
-			std::unique_ptr<Item> item(new Item{std::forward<F>(func)});
+			using CmwqItem = detail::posted<std::decay_t<CmwqF>>;
+			std::unique_ptr<CmwqItem> item(new CmwqItem{std::forward<CmwqF>(func)});
 			cmwq_workqueue *native = wq.native_handle();
-			int error = cmwq_cq_execute(cq_, native, Item::run, item.get(), token);
+			int error = cmwq_cq_execute(cq_, native, CmwqItem::run, item.get(), token);
 
 			if (!has_room(error))
 				return false;

@@ -30,7 +30,7 @@ inline int checked(int result, const char *what)
 }
 
 /* What `call()` answers. false with an error number in errno is an error. */
-template <typename F> bool said(F &&call, const char *what)
+template <typename CmwqF> bool said(CmwqF &&call, const char *what)
 {
 	errno = 0;
 	bool answer = call();
@@ -50,10 +50,11 @@ inline void queue_new(cmwq_workqueue *wq, cmwq_work *work)
 }
 
 /* An item that is freed by its own run. */
-template <typename F> struct one_shot final : cmwq_work {
-	F func;
+template <typename CmwqF> struct one_shot final : cmwq_work {
+	CmwqF func;
 
-	template <typename G> explicit one_shot(G &&g) : cmwq_work(), func(std::forward<G>(g))
+	template <typename CmwqG>
+	explicit one_shot(CmwqG &&g) : cmwq_work(), func(std::forward<CmwqG>(g))
 	{
 		cmwq_init_work(this, run);
 	}
@@ -88,9 +89,9 @@ struct within {
 };
 
 /* Has `queue(item)` queue an item that calls `func`. false: there is no room for it. */
-template <typename F, typename Q> bool offer_one_shot(Q &&queue, F &&func)
+template <typename CmwqF, typename CmwqQ> bool offer_one_shot(CmwqQ &&queue, CmwqF &&func)
 {
-	auto item = std::make_unique<one_shot<std::decay_t<F>>>(std::forward<F>(func));
+	auto item = std::make_unique<one_shot<std::decay_t<CmwqF>>>(std::forward<CmwqF>(func));
 	int fate = queue(item.get());
 
 	if (fate == -ENOBUFS || fate == -ETIMEDOUT)
@@ -128,48 +129,49 @@ inline void must_have_room(bool has_room)
 		fail(ENOBUFS, "cmwq: as many items wait as max_waiting allows");
 }
 
-/* Whether `F` can be called with copies of `Args`. */
-template <typename F, typename... Args>
-inline constexpr bool calls = std::is_invocable_v<std::decay_t<F>, std::decay_t<Args>...>;
+/* Whether `CmwqF` can be called with copies of `CmwqArgs`. */
+template <typename CmwqF, typename... CmwqArgs>
+inline constexpr bool calls = std::is_invocable_v<std::decay_t<CmwqF>, std::decay_t<CmwqArgs>...>;
 
 /* `func`, which an item is to call without arguments. One that wants some is one error. */
-template <typename F> decltype(auto) callable(F &&func) noexcept
+template <typename CmwqF> decltype(auto) callable(CmwqF &&func) noexcept
 {
-	constexpr bool fits = std::is_invocable_v<std::decay_t<F> &>;
+	constexpr bool fits = std::is_invocable_v<std::decay_t<CmwqF> &>;
 
 	static_assert(fits, "cmwq: an item calls its function without arguments, and this one "
 			    "wants some, or is no function; pass a lambda that has them, or "
 			    "submit(function, arguments...)");
 	if constexpr (fits)
-		return std::forward<F>(func);
+		return std::forward<CmwqF>(func);
 	else
 		return [] {};
 }
 
 /* Fulfils `promise` with what `func` returns or throws. */
-template <typename R, typename F> void fulfil(std::promise<R> &promise, F &&func) noexcept
+template <typename CmwqR, typename CmwqF>
+void fulfil(std::promise<CmwqR> &promise, CmwqF &&func) noexcept
 {
 	try {
-		if constexpr (std::is_void_v<R>) {
-			std::forward<F>(func)();
+		if constexpr (std::is_void_v<CmwqR>) {
+			std::forward<CmwqF>(func)();
 			promise.set_value();
 		} else {
-			promise.set_value(std::forward<F>(func)());
+			promise.set_value(std::forward<CmwqF>(func)());
 		}
 	} catch (...) {
 		promise.set_exception(std::current_exception());
 	}
 }
 
-/* Calls `func(args...)` for a future. A type of its own, so that tools show `F`. */
-template <typename R, typename F, typename... Args> struct promised {
-	std::promise<R> promise;
-	F func;
-	std::tuple<Args...> args;
+/* Calls `func(args...)` for a future. A type of its own, so that tools show `CmwqF`. */
+template <typename CmwqR, typename CmwqF, typename... CmwqArgs> struct promised {
+	std::promise<CmwqR> promise;
+	CmwqF func;
+	std::tuple<CmwqArgs...> args;
 
 	void operator()()
 	{
-		fulfil<R>(promise, [&]() -> R {
+		fulfil<CmwqR>(promise, [&]() -> CmwqR {
 			return std::apply(std::move(func), std::move(args));
 		});
 	}
@@ -184,10 +186,11 @@ template <typename R, typename F, typename... Args> struct promised {
  */
 class work {
 public:
-	template <typename F, typename = std::enable_if_t<!std::is_same_v<std::decay_t<F>, work>>>
-	explicit work(F &&func) : func_(detail::callable(std::forward<F>(func)))
+	template <typename CmwqF,
+		  typename = std::enable_if_t<!std::is_same_v<std::decay_t<CmwqF>, work>>>
+	explicit work(CmwqF &&func) : func_(detail::callable(std::forward<CmwqF>(func)))
 	{
-		cmwq_init_work(&item_, run<std::decay_t<F>>);
+		cmwq_init_work(&item_, run<std::decay_t<CmwqF>>);
 		item_.self = this;
 	}
 	work(const work &) = delete;
@@ -235,8 +238,8 @@ private:
 		work *self = nullptr;
 	};
 
-	/* A function for each type, so that tools show `F`. */
-	template <typename F> static void run(cmwq_work *item) noexcept
+	/* A function for each type, so that tools show `CmwqF`. */
+	template <typename CmwqF> static void run(cmwq_work *item) noexcept
 	{
 		static_cast<struct item *>(item)->self->func_();
 	}
@@ -252,11 +255,11 @@ private:
  */
 class delayed_work {
 public:
-	template <typename F,
-		  typename = std::enable_if_t<!std::is_same_v<std::decay_t<F>, delayed_work>>>
-	explicit delayed_work(F &&func) : func_(detail::callable(std::forward<F>(func)))
+	template <typename CmwqF,
+		  typename = std::enable_if_t<!std::is_same_v<std::decay_t<CmwqF>, delayed_work>>>
+	explicit delayed_work(CmwqF &&func) : func_(detail::callable(std::forward<CmwqF>(func)))
 	{
-		cmwq_init_delayed_work(&item_, run<std::decay_t<F>>);
+		cmwq_init_delayed_work(&item_, run<std::decay_t<CmwqF>>);
 		item_.self = this;
 	}
 	delayed_work(const delayed_work &) = delete;
@@ -300,7 +303,7 @@ private:
 	};
 
 	/* The inner item is the first member, so its address is that of the outer one. */
-	template <typename F> static void run(cmwq_work *work) noexcept
+	template <typename CmwqF> static void run(cmwq_work *work) noexcept
 	{
 		auto *outer = CMWQ_CONTAINER_OF(work, cmwq_delayed_work, work);
 

@@ -101,15 +101,17 @@ inline void set_unbound_cpumask(const cmwq_cpumask &cpus)
  * Returns func(), which a work item of its own calls on `cpu`; throws what it throws. Waits.
  * ENODEV: there is no such CPU.
  */
-template <typename F> decltype(auto) on_cpu(int cpu, F &&func)
+template <typename CmwqF> decltype(auto) on_cpu(int cpu, CmwqF &&func)
 {
-	constexpr bool fits = std::is_invocable_v<F>;
+	constexpr bool fits = std::is_invocable_v<CmwqF>;
 
 	static_assert(fits, "cmwq: on_cpu(cpu, function) calls function(), without arguments");
 	if constexpr (fits) {
-		using R = std::invoke_result_t<F>;
-		std::promise<R> promise;
-		auto call = [&]() noexcept { detail::fulfil<R>(promise, std::forward<F>(func)); };
+		using CmwqR = std::invoke_result_t<CmwqF>;
+		std::promise<CmwqR> promise;
+		auto call = [&]() noexcept {
+			detail::fulfil<CmwqR>(promise, std::forward<CmwqF>(func));
+		};
 		auto run = [](void *arg) -> long {
 			(*static_cast<decltype(call) *>(arg))();
 			return 0;

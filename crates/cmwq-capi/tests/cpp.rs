@@ -151,6 +151,16 @@ fn what_is_beside_queues_keeps_its_promises() {
 }
 
 #[test]
+fn macros_of_the_program_may_have_short_names() {
+    let folder = folder("short-names");
+    for compiler in compilers() {
+        let source = "tests/cpp/short_names.cpp";
+        let program = build(&folder, compiler, source, &["-std=c++17", "-O1"]);
+        run::<&str>(&program, &[]);
+    }
+}
+
+#[test]
 fn a_handler_of_warnings_may_wait_for_items_of_the_scope_that_warns() {
     let folder = folder("scope-warns");
     for compiler in compilers() {

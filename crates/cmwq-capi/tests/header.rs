@@ -208,6 +208,34 @@ fn all_headers_go_together_in_any_order() {
     }
 }
 
+/// The names of parameters, of templates and of locals do not come out of the headers, but macros of
+/// the program come in.
+#[test]
+fn no_header_uses_a_short_name_that_may_be_a_macro() {
+    let folder = folder("headers-short-names");
+    let names = crate_dir().join("tests/cpp/short_names.h");
+    let languages = there([
+        (cc(), "c", "-std=gnu17"),
+        ("c++".into(), "c++", "-std=c++17"),
+        ("clang++".into(), "c++", "-std=c++20"),
+    ]);
+    for (compiler, language, standard) in languages {
+        let mut text = format!("#include \"{}\"\n", names.display());
+        if language == "c++" {
+            text += "#include <cmwq.hpp>\n";
+        }
+        text.extend(headers().iter().map(|name| format!("#include <{name}>\n")));
+        let source = folder.join("all.inc");
+        fs::write(&source, text + "int main(void) { return 0; }\n").unwrap();
+        let mut command = Command::new(compiler);
+        command
+            .args(STRICT)
+            .args([standard, "-x", language, "-fsyntax-only"])
+            .args(includes());
+        succeeds(command.arg(&source));
+    }
+}
+
 #[test]
 fn every_header_compiles_by_itself() {
     let folder = folder("headers");

@@ -24,15 +24,19 @@
 #if !defined(container_of_const) && !defined(CMWQ_NO_CONTAINER_OF)
 #ifdef __cplusplus
 extern "C++" {
-template <typename Pointer, typename Type> struct cmwq_as_const_as { typedef Type type; };
-template <typename Pointed, typename Type> struct cmwq_as_const_as<const Pointed *, Type> {
-	typedef const Type type;
+template <typename CmwqPointer, typename CmwqType> struct cmwq_as_const_as {
+	typedef CmwqType type;
 };
-template <typename Pointed, typename Type> struct cmwq_as_const_as<const Pointed *const, Type> {
-	typedef const Type type;
+template <typename CmwqPointed, typename CmwqType>
+struct cmwq_as_const_as<const CmwqPointed *, CmwqType> {
+	typedef const CmwqType type;
 };
-template <typename Pointer, typename Type>
-using cmwq_const_of = typename cmwq_as_const_as<Pointer, Type>::type;
+template <typename CmwqPointed, typename CmwqType>
+struct cmwq_as_const_as<const CmwqPointed *const, CmwqType> {
+	typedef const CmwqType type;
+};
+template <typename CmwqPointer, typename CmwqType>
+using cmwq_const_of = typename cmwq_as_const_as<CmwqPointer, CmwqType>::type;
 }
 #define container_of_const(ptr, type, member) \
 	static_cast<cmwq_const_of<__typeof__(ptr), type> *>(container_of(ptr, type, member))
