@@ -4,6 +4,10 @@
 const SUB: usize = 8;
 /// With so many buckets the last one begins at 15 · 2^33 ns, about two minutes.
 const BUCKETS: usize = 35 * SUB;
+/// These are for times below 2^33 ns, about 8 s. A histogram has them alone until a longer time is added:
+/// less than 1 KiB, which glibc gives out in a fixed number of steps. For more it first merges all the small
+/// blocks that the program has freed (`malloc_consolidate`), and a pool's lock may be held meanwhile.
+const SHORT: usize = 31 * SUB;
 
 /// Counts how many of the measured times, such as the waits of items, were how long.
 ///
@@ -18,8 +22,8 @@ const BUCKETS: usize = 35 * SUB;
 /// ```
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct LatencyHistogram {
-    /// The counts of the buckets. It is empty until the first time is added, since a per-CPU queue
-    /// has one histogram for each CPU.
+    /// The counts of the buckets: of none until the first time is added, since a per-CPU queue has one
+    /// histogram for each CPU, of `SHORT` or of `BUCKETS`.
     counts: Vec<u32>,
     sum_ns: u64,
 }
@@ -51,17 +55,26 @@ impl LatencyHistogram {
 
     /// Adds a time that stands for so many.
     pub fn add_many(&mut self, ns: u64, times: u32) {
-        self.counts.resize(BUCKETS, 0);
-        let count = &mut self.counts[bucket(ns)];
+        let bucket = bucket(ns);
+        if bucket >= self.counts.len() {
+            self.grow(if bucket < SHORT { SHORT } else { BUCKETS });
+        }
+        let count = &mut self.counts[bucket];
         *count = count.saturating_add(times);
         let sum_ns = ns.saturating_mul(u64::from(times));
         self.sum_ns = self.sum_ns.saturating_add(sum_ns);
     }
 
+    #[cold]
+    fn grow(&mut self, buckets: usize) {
+        self.counts.reserve_exact(buckets - self.counts.len());
+        self.counts.resize(buckets, 0);
+    }
+
     /// Adds all times of another histogram.
     pub fn merge(&mut self, other: &LatencyHistogram) {
         if self.counts.len() < other.counts.len() {
-            self.counts.resize(BUCKETS, 0);
+            self.grow(other.counts.len());
         }
         for (sum, count) in self.counts.iter_mut().zip(&other.counts) {
             *sum = sum.saturating_add(*count);
@@ -138,6 +151,29 @@ mod tests {
             last = at;
         }
         assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    }
+
+    /// A chunk of glibc's malloc has a header of 8 bytes; from 1,024 bytes on it is a large one.
+    #[test]
+    fn it_is_a_small_block_until_a_time_is_long() {
+        let mut short = LatencyHistogram::default();
+        assert_eq!(short.counts.capacity(), 0);
+        let longest = (1 << 33) - 1;
+        for ns in [longest, 0, 7] {
+            short.add(ns);
+            assert!(short.counts.capacity() * size_of::<u32>() + 8 < 1024);
+        }
+        let mut long = LatencyHistogram::default();
+        for ns in [0, 7, longest + 1, u64::MAX] {
+            long.add(ns);
+        }
+        assert_eq!(long.counts.capacity(), BUCKETS);
+        // However it came about.
+        let mut both = [short.clone(), long.clone()];
+        both[0].merge(&long);
+        both[1].merge(&short);
+        assert_eq!(both[0], both[1]);
+        assert_eq!((both[0].count(), both[0].counts.len()), (7, BUCKETS));
     }
 
     #[test]
