@@ -8,8 +8,8 @@ pub(super) const PIECES: &[Piece] = &[
         "credits are not given back at an item's end",
         &[edit(
             "pool/state/pwqs.rs",
-            "                ended.credits_freed = pwq.give_back_unused();",
-            "                ended.credits_freed = !MUTANT && pwq.give_back_unused();",
+            "                ended.credits_freed = !ended.credits_kept && pwq.give_back_unused();",
+            "                ended.credits_freed = !MUTANT && !ended.credits_kept && pwq.give_back_unused();",
         )],
     ),
     line(
