@@ -167,17 +167,11 @@ impl<'p> PoolGuard<'p> {
             return;
         };
         let pwq = self.pwqs.get_mut(index);
-        let credits_freed = pwq.is_some_and(PwqState::give_back_if_tight);
-        if credits_freed {
-            self.after(
-                index,
-                0,
-                Ended {
-                    credits_freed,
-                    ..Ended::default()
-                },
-            );
-        }
+        let ended = Ended {
+            credits_freed: pwq.is_some_and(PwqState::give_back_if_tight),
+            ..Ended::default()
+        };
+        self.after(index, 0, ended);
     }
 
     /// Called when an item of this pool workqueue has started or was cancelled: gives its room

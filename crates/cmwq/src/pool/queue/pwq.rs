@@ -336,8 +336,9 @@ impl<O> PoolWorkqueue<O> {
         self.may_pass() && !self.retired && self.has_turns(items as i32)
     }
 
-    /// Whether so many more of its items may become active with the credits of those that have
-    /// ended; begins anew if not.
+    /// Whether its next items may become active with the credits of those that have ended. If so,
+    /// `items` are counted as turns; a batch of them may exceed the bound once. If not, the count
+    /// begins anew.
     fn has_turns(&mut self, items: i32) -> bool {
         let has = self.own_turns < self.limit.own_turns(self.waiting);
         self.own_turns = if has {

@@ -5,8 +5,8 @@
 use crate::item::Pushed;
 use std::cell::Cell;
 
-/// After a thread has found that all other pods have threads of their own, it looks for none for so
-/// many items.
+/// After a thread has found that no other pod takes its items, whether full or not, it publishes so
+/// many in its own pod before it looks again.
 const RESTS: u32 = 32;
 
 /// A pod that is not the thread's own, for items of one queue.
@@ -27,8 +27,7 @@ pub(crate) struct Dealing {
     given: Cell<u32>,
     /// The pod whose turn it is, if it is not the thread's own.
     turn: Cell<Option<OtherPod>>,
-    /// For how many more items the thread looks for no other pod, because all others have threads of
-    /// their own.
+    /// How many more items the thread publishes in its own pod before it looks for another one.
     rests: Cell<u32>,
 }
 
@@ -67,7 +66,7 @@ impl Dealing {
         left > 0
     }
 
-    /// All other pods have threads of their own: the thread looks again after some items.
+    /// No other pod takes the thread's items, whether full or not: it looks again after some items.
     pub(crate) fn rest(&self) {
         self.rests.set(RESTS);
     }
