@@ -26,13 +26,15 @@ use std::cell::RefCell;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
+use std::time::Duration;
 
-/// An engine of so many CPUs in one pod.
+/// An engine of so many CPUs in one pod, whose watchdog does not accept items behind the test's back.
 pub(super) fn engine(cpus: usize) -> Engine {
     let topology = format!("l3:1 core:{cpus} pu:1");
     let topology = Topology::from_synthetic(&topology).expect("a valid description");
     Engine::builder()
         .topology(topology)
+        .watchdog_threshold(Duration::ZERO)
         .build()
         .expect("an engine")
 }

@@ -297,6 +297,8 @@ fn what_is_not_accepted_yet_goes_on_with_the_credits_of_what_ends_and_what_is_le
     let mut hand = Hand::new(&pool);
     hand.claims = Claims::up_to(1);
     let mut guard = pool.lock();
+    // The monitor would accept what is published.
+    guard.watched = true;
     let index = only_pwq(&guard);
     let limit = guard.pwqs[index].limit.clone();
     let chunks = ChunkStore::of_closures(pool.id, index, &pool.oldest_batch, &pool.chunk_numbers);
@@ -324,6 +326,7 @@ fn what_is_not_accepted_yet_goes_on_with_the_credits_of_what_ends_and_what_is_le
     visited.push(visits(&guard));
     let unused = guard.pwqs[index].credits.unused();
     guard.workers.remove(hand.id);
+    guard.watched = false;
     drop(guard);
     limit.one_less_waits();
     wq.flush().expect("not from an item");
