@@ -7,13 +7,15 @@
 use crate::sys::local::thread_local;
 #[cfg(cmwq_sim)]
 use crate::sys::sync::{Mutex, MutexGuard};
+use crossbeam_utils::CachePadded;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 #[cfg(not(cmwq_sim))]
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How many forks lie between this process and the one that first called [`notice`].
-static GENERATION: AtomicU32 = AtomicU32::new(0);
+/// How many forks lie between this process and the one that first called [`notice`]. Each item reads
+/// it, so it has a cache line of its own.
+static GENERATION: CachePadded<AtomicU32> = CachePadded::new(AtomicU32::new(0));
 
 /// The generation of the process: a child's differs from its parent's.
 #[inline]

@@ -40,6 +40,7 @@ use crate::sys::clock;
 use crate::sys::epoch::{EpochPin, MaybeShared, Replaced};
 use crate::sys::probe::{self, bits};
 use crate::trace::latency;
+use crossbeam_utils::CachePadded;
 use std::num::NonZeroU64;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -118,7 +119,10 @@ impl HandleSlot {
     }
 }
 
-static TABLE: [HandleSlot; SLOTS] = [const { HandleSlot::new() }; SLOTS];
+/// Each item that is queued by a handle reads a slot, so they share no cache line with what the linker
+/// puts beside them.
+static TABLE: CachePadded<[HandleSlot; SLOTS]> =
+    CachePadded::new([const { HandleSlot::new() }; SLOTS]);
 
 /// Names a workqueue by a number that can be copied, kept anywhere, and passed through foreign
 /// code. Every use looks the number up. If the queue of the handle was destroyed, or if the number

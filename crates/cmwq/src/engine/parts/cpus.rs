@@ -247,7 +247,10 @@ impl Cpus {
 
 /// Whether any thread has ever declared a CPU. Reading this is cheap, while reading a thread-local
 /// variable in a shared library is expensive.
-static ANY_DECLARED: AtomicBool = AtomicBool::new(false);
+///
+/// Each item reads this. What the linker puts beside it may be a counter of the program's items, so
+/// it has a cache line of its own.
+static ANY_DECLARED: CachePadded<AtomicBool> = CachePadded::new(AtomicBool::new(false));
 
 thread_local! {
     /// The CPU that this thread has declared, plus one. 0: it has declared none.

@@ -5,6 +5,7 @@ use crate::sys::cpu;
 use crate::sys::epoch::{EpochPin, Epochs, Replaced, Shared};
 use crate::sys::fork::{self, ProcessLock, Side};
 use crate::sys::sync::Mutex;
+use crossbeam_utils::CachePadded;
 use std::sync::{Arc, OnceLock, Weak};
 
 /// The largest number of epoch pins; CPUs beyond it share pins, since more would only cost memory. A
@@ -47,7 +48,8 @@ pub(crate) struct Registry {
 
 impl Registry {
     pub(crate) fn process() -> &'static Registry {
-        static REGISTRY: OnceLock<Registry> = OnceLock::new();
+        // Items that change their pool read it: it has a cache line of its own.
+        static REGISTRY: CachePadded<OnceLock<Registry>> = CachePadded::new(OnceLock::new());
         #[cold]
         fn initialise() -> &'static Registry {
             // The lock is taken first, for the same reason as in [`epochs`].

@@ -23,6 +23,7 @@ use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::AtomicBool;
 use crate::sys::local::thread_local;
 use crate::sys::{clock, cpu, fork};
+use crossbeam_utils::CachePadded;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
@@ -83,8 +84,8 @@ struct SpawnHistory {
 
 /// Whether any thread has ever spawned. In a shared library, reading thread-local memory costs as
 /// much as all else that queueing does before it publishes: while no thread has spawned, none reads
-/// it.
-static ANY: AtomicBool = AtomicBool::new(false);
+/// it. Each item reads this flag, so it has a cache line of its own.
+static ANY: CachePadded<AtomicBool> = CachePadded::new(AtomicBool::new(false));
 
 thread_local! {
     /// The item that the thread has spawned last, if it has called nothing since; 0: none.

@@ -40,9 +40,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// How many grace periods have begun in the process, plus the forks that lie between it and the
-/// first process.
+/// first process. Each item reads it, so it has a cache line of its own.
 #[cfg(not(cmwq_loom))]
-static EPOCH: AtomicUsize = AtomicUsize::new(0);
+static EPOCH: CachePadded<AtomicUsize> = CachePadded::new(AtomicUsize::new(0));
 
 #[cfg(cmwq_loom)]
 loom::lazy_static! {

@@ -3,6 +3,7 @@
 use super::slot::{Name, NameSlot};
 use crate::sys::atomic::Ordering;
 use crate::sys::atomic::plain::{AtomicPtr, AtomicUsize};
+use crossbeam_utils::CachePadded;
 use std::panic::Location;
 use std::sync::OnceLock;
 
@@ -18,8 +19,9 @@ const MERGED: usize = 2;
 /// The same with more than two.
 const MANY: usize = 3;
 
-/// The table of the process.
-static TABLE: NameTable = NameTable::new();
+/// The table of the process. Each closure that is handed over reads a slot, so they share no cache line
+/// with what the linker puts beside them.
+static TABLE: CachePadded<NameTable> = CachePadded::new(NameTable::new());
 
 struct NameTable([NameSlot; SLOTS]);
 
