@@ -41,12 +41,6 @@ impl Colours {
         self.total
     }
 
-    /// Whether the front end waits for the end of a colour.
-    #[inline]
-    pub(in crate::pool) fn is_flushing(&self) -> bool {
-        self.flushing != 0
-    }
-
     /// `items` are accepted, under the current colour.
     #[inline]
     pub(in crate::pool) fn transition_none_to_in_flight(&mut self, items: u32) {

@@ -226,13 +226,6 @@ impl<O> PoolWorkqueue<O> {
         }
     }
 
-    /// Whether the end of an item needs nothing but counting: no flush waits for it, and this pool
-    /// workqueue is neither retired nor plugged nor waiting for its rescuer.
-    #[inline]
-    pub(in crate::pool) fn is_quiescent(&self) -> bool {
-        !self.colours.is_flushing() && !self.retired && !self.plugged && !self.mayday
-    }
-
     /// Whether an item that is accepted now may become active if there is a credit. It may not
     /// while older items are inactive, since no item overtakes those.
     #[inline]
@@ -250,9 +243,12 @@ impl<O> PoolWorkqueue<O> {
         any
     }
 
-    /// Whether its items may run in batches: no end has to be reported at once.
+    /// Whether its items may run in batches: nothing but counting has to be done between one item
+    /// and the next. A flush, or the end of this pool workqueue, is no reason against it: either
+    /// waits for the last of the items, whose end is that of its batch.
     pub(in crate::pool) fn may_batch(&self) -> bool {
-        self.is_quiescent()
+        !self.plugged
+            && !self.mayday
             && !self.traits.ordered
             && !self.traits.cpu_intensive
             && self.room.is_none()

@@ -3,7 +3,7 @@
 //! A batch is a part of the worklist whose items one worker may begin without the lock. Where items
 //! are short, the lock and the accounting for each cost as much as the items. So a worker takes its
 //! share of what waits, as far as that is expected to be over in a few microseconds: the first items
-//! of the worklist, as long as they are of one pool workqueue, and of one that no thread waits for.
+//! of the worklist, as long as they are of one pool workqueue and no thread waits for one of them.
 //!
 //! Other threads need not know. [`Pool::lock`] closes all open batches first: the items that were
 //! not begun are back on the worklist, in their order; those that have ended are accounted for; the
@@ -235,7 +235,7 @@ impl PoolGuard<'_> {
     fn open_worklist(&mut self, id: u32, size: usize, claims: &mut Claims) -> Option<Begun> {
         let inner: &mut Inner = self;
         let (index, colour) = inner.next_in_batch(None)?;
-        if !inner.awaited.is_empty() || !inner.pwqs[index].may_batch() {
+        if !inner.pwqs[index].may_batch() {
             return None;
         }
         let handle = inner.workers[id].handle.clone();
@@ -259,10 +259,11 @@ impl PoolGuard<'_> {
         let index = inner.staged.pwq_of_chunk()?;
         let pwq = &mut inner.pwqs[index];
         // A tracer is told of each item that becomes active.
-        if !inner.awaited.is_empty() || !pwq.may_take_chunks() || probe::events_wanted() {
+        if !pwq.may_take_chunks() || probe::events_wanted() {
             return None;
         }
         let most = pwq.credits_at_hand(size);
+        // An item that somebody waits for is in no chunk: it was singled out.
         let busy = &inner.busy;
         let rests = |address, func| busy.find(address, func).is_none();
         let part = inner
@@ -368,7 +369,9 @@ impl Inner {
         let its_own = (next.location().pwq(), colour);
         let fits = of.is_none_or(|of| of == its_own);
         let runs = !self.busy.is_empty() && self.busy.find(next.address(), next.func()).is_some();
-        (fits && !runs).then_some(its_own)
+        // Whoever waits for a single item is told at its end, so that item runs alone.
+        let is_awaited = !self.awaited.is_empty() && self.awaited.contains_key(&next.address());
+        (fits && !runs && !is_awaited).then_some(its_own)
     }
 }
 

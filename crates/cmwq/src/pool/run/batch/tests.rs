@@ -218,10 +218,76 @@ fn takes_of_two(build: fn(&Engine) -> WorkqueueBuilder, called: bool) -> usize {
 }
 
 #[test]
-fn items_whose_ends_somebody_wants_to_know_are_taken_one_by_one() {
+fn while_the_rescuer_is_called_items_are_taken_one_by_one() {
     let unbound = |engine: &Engine| engine.workqueue("t");
     assert_eq!(takes_of_two(unbound, false), 2);
     assert_eq!(takes_of_two(unbound, true), 1);
+}
+
+/// The end of the last item that a flush waits for is the end of the batch that it is in.
+#[test]
+fn items_that_a_flush_waits_for_run_in_batches() {
+    let items = raw_items::<4>();
+    let (_engine, wq, pool) = queue(1, 8);
+    let mut hand = Hand::new(&pool);
+    let mut guard = pool.lock();
+    let index = accept(&mut guard, &items[..3]);
+    let old = guard.pwqs[index].colour();
+    // The monitor would close the batch.
+    guard.watched = true;
+    drop(guard);
+    let wq = Arc::new(wq);
+    let flushes = std::thread::spawn({
+        let wq = wq.clone();
+        move || wq.flush()
+    });
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut guard = loop {
+        let guard = pool.lock();
+        if guard.pwqs[index].colour() != old {
+            break guard;
+        }
+        assert!(Instant::now() < deadline, "the flush has not begun");
+        drop(guard);
+        std::thread::yield_now();
+    };
+    // This one was queued behind the flush.
+    accept(&mut guard, &items[3..]);
+    let (next, taken) = hand.take(&mut guard);
+    drop(guard);
+    let mut guard = hand.run_and_lock(next, &pool);
+    let (next, behind) = hand.take(&mut guard);
+    drop(guard);
+    let flushed = flushes.join().expect("no panic");
+    hand.run(next);
+    pool.lock().watched = false;
+    wq.flush().expect("not from an item");
+    assert_eq!((taken, behind, flushed), (3, 1, Ok(())));
+}
+
+#[test]
+fn an_item_that_somebody_waits_for_runs_alone() {
+    let items = raw_items::<5>();
+    let (_engine, wq, pool) = queue(1, 8);
+    let mut hand = Hand::new(&pool);
+    let mut guard = pool.lock();
+    accept(&mut guard, &items);
+    guard.watched = true;
+    let awaited = guard.await_pending(pool.id, &items[2]);
+    let awaited = awaited.expect("it is on the worklist");
+    let mut takes = Vec::new();
+    for _ in 0..3 {
+        let (next, taken) = hand.take(&mut guard);
+        // The release of the lock under which the awaited item has ended tells who waits.
+        drop(guard);
+        takes.push((taken, awaited.is_done()));
+        guard = hand.run_and_lock(next, &pool);
+    }
+    guard.workers.remove(hand.id);
+    guard.watched = false;
+    drop(guard);
+    wq.flush().expect("not from an item");
+    assert_eq!(takes, [(2, false), (1, false), (2, true)]);
 }
 
 #[test]
