@@ -64,9 +64,9 @@ pub(super) const PEER: Peer = Peer {
     ],
     everyday: Everyday {
         #[cfg(feature = "peers")]
-        joins: &["join", "scope", "future"],
+        joins: &["join", "scope", "flush", "future"],
         #[cfg(not(feature = "peers"))]
-        joins: &["join", "scope"],
+        joins: &["join", "scope", "flush"],
         bursts: &["completion", "park"],
         flows: &["completion", "park"],
     },
@@ -240,6 +240,20 @@ impl Gathering for Scoped {
     }
 }
 
+/// Closures without handles, and a flush of their queue.
+struct Flushed(Workqueue);
+
+impl Gathering for Flushed {
+    fn gather(&self, jobs: &[Job]) {
+        for &job in jobs {
+            self.0
+                .execute(move || job.run())
+                .expect("the queue accepts items");
+        }
+        self.0.flush().expect("not from an item of the queue");
+    }
+}
+
 /// A load of every day.
 fn everyday(queue: Workqueue, options: &Options) -> Result<Report, String> {
     match options.mode.as_str() {
@@ -247,6 +261,7 @@ fn everyday(queue: Workqueue, options: &Options) -> Result<Report, String> {
         "park" => everyday::counted_by::<Park, _>(Executed(queue), options),
         "join" => everyday::gathered(Joined(Spawned(queue)), options),
         "scope" => everyday::gathered(Scoped(queue), options),
+        "flush" => everyday::gathered(Flushed(queue), options),
         #[cfg(feature = "peers")]
         "future" => everyday::gathered(Awaited(Spawned(queue)), options),
         _ => Err(options.unknown()),
