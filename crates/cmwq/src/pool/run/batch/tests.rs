@@ -227,32 +227,31 @@ fn while_the_rescuer_is_called_items_are_taken_one_by_one() {
 /// The end of the last item that a flush waits for is the end of the batch that it is in.
 #[test]
 fn items_that_a_flush_waits_for_run_in_batches() {
-    let items = raw_items::<4>();
+    let items = raw_items::<5>();
     let (_engine, wq, pool) = queue(1, 8);
+    let wq = Arc::new(wq);
     let mut hand = Hand::new(&pool);
     let mut guard = pool.lock();
-    let index = accept(&mut guard, &items[..3]);
-    let old = guard.pwqs[index].colour();
     // The monitor would close the batch.
     guard.watched = true;
+    let index = accept(&mut guard, &items[..1]);
+    let old = guard.pwqs[index].colour();
+    // The worker has the pool's only CPU from here on: no other one comes.
+    let (first, alone) = hand.take(&mut guard);
+    accept(&mut guard, &items[1..4]);
     drop(guard);
-    let wq = Arc::new(wq);
     let flushes = std::thread::spawn({
         let wq = wq.clone();
-        move || wq.flush()
+        move || wq.flush_timeout(Duration::from_secs(60))
     });
     let deadline = Instant::now() + Duration::from_secs(60);
-    let mut guard = loop {
-        let guard = pool.lock();
-        if guard.pwqs[index].colour() != old {
-            break guard;
-        }
+    while pool.lock().pwqs[index].colour() == old {
         assert!(Instant::now() < deadline, "the flush has not begun");
-        drop(guard);
         std::thread::yield_now();
-    };
+    }
+    let mut guard = hand.run_and_lock(first, &pool);
     // This one was queued behind the flush.
-    accept(&mut guard, &items[3..]);
+    accept(&mut guard, &items[4..]);
     let (next, taken) = hand.take(&mut guard);
     drop(guard);
     let mut guard = hand.run_and_lock(next, &pool);
@@ -262,7 +261,7 @@ fn items_that_a_flush_waits_for_run_in_batches() {
     hand.run(next);
     pool.lock().watched = false;
     wq.flush().expect("not from an item");
-    assert_eq!((taken, behind, flushed), (3, 1, Ok(())));
+    assert_eq!((alone, taken, behind, flushed), (1, 3, 1, Ok(())));
 }
 
 #[test]
