@@ -4,8 +4,8 @@
 //! pods would have run them by the time that this pod gets to them. So a thread turns to another pod
 //!
 //! - when it has published a share of items that its pod has not taken from the inbox yet, or
-//! - when an item that is published there would wait for longer than another pod's worker takes to
-//!   come (the pool has no *room*; the holders of its lock tell).
+//! - when an item that is published there would wait for so long that it is worth waking a worker of
+//!   another pod (the pool has no *room*; the holders of its lock tell).
 //!
 //! It prefers its own pod, then the nearest ones, and of these pods that have taken everything that
 //! was published there. A pod that threads of its own feed takes nothing of others: items would

@@ -195,8 +195,9 @@ impl PoolGuard<'_> {
         }
         let waiting = self.waiting();
         let free = self.target().saturating_sub(self.running());
-        // Of items whose length nobody knows it takes as many as it has CPUs for.
-        let soon = WORTH_STEALING_NS * u64::from(self.at_once());
+        // An item that would wait for longer is worth waking a worker of another pod. Of items whose
+        // length nobody knows it takes as many as it has CPUs for.
+        let soon = LONG_ENOUGH_ALONE_NS * u64::from(self.at_once());
         let soon = soon.checked_div(item_ns).unwrap_or(0);
         let room = (u64::from(free) + soon).saturating_sub(waiting as u64);
         let mut room = room.min(u64::from(MOST_ROOM)) as u32;
@@ -402,18 +403,21 @@ mod tests {
 
     #[test]
     fn issuers_are_told_how_many_items_would_not_wait_for_long() {
+        const SOON: u64 = LONG_ENOUGH_ALONE_NS;
         const WORTH: u64 = WORTH_STEALING_NS;
-        // One waits. In the time of a steal each CPU runs so many.
+        // One waits. Soon each CPU has run so many.
         for (item_ns, running, guests, room, wants) in [
             (0, 2, 0, 0, false),
             (0, 0, 0, 1, false),
-            (LONG_ENOUGH_NS - 1, 2, 0, MOST_ROOM, false),
-            (LONG_ENOUGH_NS, 2, 0, MOST_ROOM, false),
-            (WORTH, 2, 0, 1, false),
-            (WORTH, 1, 0, 2, false),
-            (WORTH, 0, 0, 3, false),
-            (WORTH / 2, 0, 0, 5, false),
-            (WORTH, 2, 2, 3, false),
+            (LONG_ENOUGH_NS / 2, 2, 0, MOST_ROOM, false),
+            (LONG_ENOUGH_NS - 1, 2, 0, 15, false),
+            (LONG_ENOUGH_NS, 2, 0, 15, false),
+            (SOON, 2, 0, 1, false),
+            (SOON, 1, 0, 2, false),
+            (SOON, 0, 0, 3, false),
+            (SOON / 2, 0, 0, 5, false),
+            (SOON, 2, 2, 3, false),
+            (2 * SOON, 2, 0, 0, false),
             (2 * WORTH, 2, 0, 0, false),
             (2 * WORTH + 2, 2, 0, 0, true),
             (100 * WORTH, 1, 0, 0, true),

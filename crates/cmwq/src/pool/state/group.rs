@@ -16,7 +16,8 @@ pub(in crate::pool) const LONG_ENOUGH_NS: u64 = 1_000;
 /// Items that are shorter than this do not go to pods under other last-level caches, because
 /// carrying them takes about as long.
 pub(in crate::pool) const LONG_ENOUGH_FAR_NS: u64 = 3_000;
-/// Items that are shorter than this are not worth a wake-up for each.
+/// Items that are shorter than this are not worth a wake-up for each. So an issuer whose next item
+/// would wait for longer in its pod gives it to another pod.
 pub(in crate::pool) const LONG_ENOUGH_ALONE_NS: u64 = 8_000;
 
 /// How many workers are woken at once at most. Each of them takes the lock when it comes, and wakes

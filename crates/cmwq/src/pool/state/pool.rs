@@ -149,8 +149,9 @@ pub(crate) struct Pool {
     pub(in crate::pool) pending_wakeups: CachePadded<PendingWakeups>,
     pub(in crate::pool) service: Arc<dyn PoolService>,
     pub(in crate::pool) group: Arc<Group<Pool>>,
-    /// How many more items it takes before one would wait for longer than a worker of another pod takes
-    /// to come. Lock holders write it, and issuers from other pods subtract what they will publish.
+    /// How many more items it takes before one would wait for so long that it is worth waking a
+    /// worker of another pod. Lock holders write it, and issuers from other pods subtract what they
+    /// will publish.
     pub(in crate::pool) room: CachePadded<AtomicU32>,
     /// When a thread that is no worker last had long items for this pod, its own.
     pub(in crate::pool) fed_ns: AtomicU64,
