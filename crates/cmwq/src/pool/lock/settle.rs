@@ -403,8 +403,7 @@ mod tests {
 
     #[test]
     fn issuers_are_told_how_many_items_would_not_wait_for_long() {
-        const SOON: u64 = LONG_ENOUGH_ALONE_NS;
-        const WORTH: u64 = WORTH_STEALING_NS;
+        let (soon, worth) = (LONG_ENOUGH_ALONE_NS, WORTH_STEALING_NS);
         // One waits. Soon each CPU has run so many.
         for (item_ns, running, guests, room, wants) in [
             (0, 2, 0, 0, false),
@@ -412,17 +411,17 @@ mod tests {
             (LONG_ENOUGH_NS / 2, 2, 0, MOST_ROOM, false),
             (LONG_ENOUGH_NS - 1, 2, 0, 15, false),
             (LONG_ENOUGH_NS, 2, 0, 15, false),
-            (SOON, 2, 0, 1, false),
-            (SOON, 1, 0, 2, false),
-            (SOON, 0, 0, 3, false),
-            (SOON / 2, 0, 0, 5, false),
-            (SOON, 2, 2, 3, false),
-            (2 * SOON, 2, 0, 0, false),
-            (2 * WORTH, 2, 0, 0, false),
-            (2 * WORTH + 2, 2, 0, 0, true),
-            (100 * WORTH, 1, 0, 0, true),
-            (100 * WORTH, 0, 0, 1, true),
-            (100 * WORTH, 2, 9, 0, true),
+            (soon, 2, 0, 1, false),
+            (soon, 1, 0, 2, false),
+            (soon, 0, 0, 3, false),
+            (soon / 2, 0, 0, 5, false),
+            (soon, 2, 2, 3, false),
+            (2 * soon, 2, 0, 0, false),
+            (2 * worth, 2, 0, 0, false),
+            (2 * worth + 2, 2, 0, 0, true),
+            (100 * worth, 1, 0, 0, true),
+            (100 * worth, 0, 0, 1, true),
+            (100 * worth, 2, 9, 0, true),
         ] {
             let (pool, _) = told(|inner| {
                 inner.pace.note(item_ns);

@@ -370,7 +370,7 @@ impl Inner {
         let fits = of.is_none_or(|of| of == its_own);
         let runs = !self.busy.is_empty() && self.busy.find(next.address(), next.func()).is_some();
         // Whoever waits for a single item is told at its end, so that item runs alone.
-        let is_awaited = !self.awaited.is_empty() && self.awaited.contains_key(&next.address());
+        let is_awaited = self.awaited.contains_key(&next.address());
         (fits && !runs && !is_awaited).then_some(its_own)
     }
 }
