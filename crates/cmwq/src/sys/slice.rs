@@ -6,6 +6,7 @@
 //! and a thread's deadline is one slice away. Against a thread that computes it otherwise waits for
 //! the rest of that thread's slice, which may be milliseconds.
 
+use crate::sys::holds;
 use std::io;
 
 /// The shortest slice that the system gives.
@@ -37,6 +38,7 @@ struct Attr {
 /// The system has no slices; the thread has another scheduling policy, or a negative nice level,
 /// with which its deadlines are near anyway; or the system does not permit the change.
 pub(crate) fn set(tid: i32, is_short: bool) -> io::Result<()> {
+    holds::may_be_preempted();
     if cfg!(cmwq_loom) {
         return Ok(());
     }

@@ -2,6 +2,7 @@
 
 use super::forced_unwind;
 use super::signals::LibraryMask;
+use crate::sys::holds;
 use crate::topology::CpuSet;
 use rustix::thread::CpuSet as KernelCpuSet;
 use std::cell::Cell;
@@ -335,6 +336,7 @@ fn take_policy_of_process() {
 
 /// CPU time used so far by thread `tid` of this process, in ns; `None` when the thread no longer exists.
 pub(crate) fn cpu_time_ns(tid: i32) -> Option<u64> {
+    holds::may_be_preempted();
     // The kernel's encoding of "the CPU clock of one thread": inverted id, three low bits 0b110.
     let clock: libc::clockid_t = (!tid << 3) | 6;
     let mut time = libc::timespec {
@@ -348,6 +350,7 @@ pub(crate) fn cpu_time_ns(tid: i32) -> Option<u64> {
 
 /// CPU time used so far by the calling thread, in ns.
 pub(crate) fn cpu_time_of_current_ns() -> u64 {
+    holds::may_be_preempted();
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
@@ -369,6 +372,7 @@ pub(crate) enum ThreadState {
 /// us, but use up file descriptors, of which a process has few. So the answer may be missing; the
 /// CPU clock, which needs no descriptor, then stands in.
 pub(crate) fn state_of(tid: i32) -> ThreadState {
+    holds::may_be_preempted();
     read_state(tid).map_or(ThreadState::Unknown, |state| match state {
         b'S' | b'D' => ThreadState::Asleep,
         _ => ThreadState::Awake,

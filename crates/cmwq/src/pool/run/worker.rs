@@ -7,7 +7,7 @@ use crate::item::Batch;
 use crate::pool::attrs::cpu_budget::Pause;
 use crate::pool::attrs::threads::{self, Hooked};
 use crate::pool::balance::thieves;
-use crate::pool::lock::guard::PoolGuard;
+use crate::pool::lock::guard::{Event, PoolGuard};
 use crate::pool::state::member::Membership;
 use crate::pool::state::pool::{Inner, Pool};
 use crate::pool::state::worker::{WorkerHandle, WorkerSlot, WorkerState};
@@ -33,6 +33,7 @@ impl Pool {
             tid: AtomicU32::new(0),
             in_item: AtomicBool::new(false),
             ends: AtomicBool::new(false),
+            short_slice: AtomicBool::new(false),
             batch: CachePadded::new(Batch::new()),
         });
         let slot = WorkerSlot::new(handle.clone(), WorkerState::Starting);
@@ -246,7 +247,7 @@ impl Pool {
 struct Worker<'p> {
     pool: &'p Arc<Pool>,
     id: u32,
-    handle: &'p WorkerHandle,
+    handle: &'p Arc<WorkerHandle>,
     stealing: Stealing,
     /// BH pools only.
     budget: Option<bh::Budget>,
@@ -376,10 +377,6 @@ impl<'p> Worker<'p> {
             slot.woken = false;
             inner.occupied.enter(&mut slot.place, cpu::current());
             inner.occupied.leave(&mut slot.place);
-            let cpu_ns = thread::cpu_time_of_current_ns();
-            let used_ns = cpu_ns - std::mem::replace(&mut self.slept_cpu_ns, cpu_ns);
-            let is_brief = inner.occupied.note_wake_up(used_ns);
-            slot.note_sleep(since_ns, used_ns, is_brief, lacks_work);
             inner
                 .counts
                 .transition_searching_to_idle(self.id, slot, since_ns);
@@ -388,6 +385,10 @@ impl<'p> Worker<'p> {
         drop(guard);
         self.name.restore();
         pool.pending_wakeups.wake_entered();
+        // A system call, at whose end the system may let another thread run, perhaps one that this
+        // worker has just woken. So it is made while the lock is free.
+        let cpu_ns = thread::cpu_time_of_current_ns();
+        let used_ns = cpu_ns - std::mem::replace(&mut self.slept_cpu_ns, cpu_ns);
         // The thread that picks this worker takes it off the idle list and counts it as searching.
         let mut guard = loop {
             self.handle.parker.park();
@@ -407,6 +408,10 @@ impl<'p> Worker<'p> {
         let inner: &mut Inner = &mut guard;
         let slot = &mut inner.workers[self.id];
         inner.occupied.woke(&mut slot.place, cpu::current());
+        let is_brief = inner.occupied.note_wake_up(used_ns);
+        if slot.note_sleep(since_ns, used_ns, is_brief, lacks_work) {
+            guard.note(Event::Slice(self.handle.clone()));
+        }
         self.unbind(guard)
     }
 
@@ -477,7 +482,10 @@ mod tests {
         });
         stubs::eventually(|| pool.lock().pwqs[pwq.index].stats.completed == 1);
         assert_eq!(counted.load(Ordering::Relaxed), 1);
+        // It sleeps, and makes system calls while no other thread needs what it holds.
+        stubs::eventually(|| pool.lock().idle().len() == 1);
         pool.shut_down();
         stubs::eventually(|| worker.is_finished());
+        worker.join().expect("it has ended by itself");
     }
 }

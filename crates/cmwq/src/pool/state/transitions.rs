@@ -3,10 +3,11 @@
 #![forbid(unsafe_code)]
 
 use super::pool::Inner;
-use super::worker::{Busy, WorkerSlot, WorkerState};
+use super::worker::{Busy, WorkerHandle, WorkerSlot, WorkerState};
 use crate::pool::attrs::slots::UNLIMITED;
 use crate::pool::wake::deferred::BACKLOG_NS;
 use crate::sys::cpu;
+use std::sync::Arc;
 
 /// For how many sleeping workers for each CPU of the pod a pool lets others run at most.
 pub(in crate::pool) const MOST_PER_CPU: u32 = 32;
@@ -219,15 +220,15 @@ impl Inner {
             .transition_away_to_uncounted(&mut self.workers[id]);
     }
 
-    /// Called by the monitor of a saturated pool: gives workers that have not slept the system's
-    /// slice again.
-    pub(in crate::pool) fn lengthen_slices(&mut self) {
+    /// Called by the monitor of a saturated pool: workers that have not slept are to have the
+    /// system's slice again. Returns those whose slice has to be set.
+    pub(in crate::pool) fn lengthen_slices(&mut self) -> Vec<Arc<WorkerHandle>> {
         let running = |worker: &WorkerSlot| worker.state.is_running();
         let running = self.workers.iter().filter(|(_, worker)| running(worker));
-        let running: Vec<u32> = running.map(|(id, _)| id).collect();
-        for id in running {
-            self.workers[id].lengthen_slice_unless_slept();
-        }
+        let mut ids: Vec<u32> = running.map(|(id, _)| id).collect();
+        ids.retain(|&id| self.workers[id].lengthen_slice_unless_slept());
+        let handle = |id: &u32| self.workers[*id].handle.clone();
+        ids.iter().map(handle).collect()
     }
 
     /// Called by the monitor: a thief that still runs the same item of another pool as at the last

@@ -32,8 +32,6 @@ pub(in crate::pool) struct WorkerSlot {
     pub(in crate::pool) woken: bool,
     /// Where it runs, or has slept.
     pub(in crate::pool) place: Place,
-    /// Whether it has asked for a short slice.
-    has_short_slice: bool,
     /// Whether it has slept for lack of work since the monitor last looked.
     has_slept: bool,
     share: CpuShare,
@@ -99,6 +97,8 @@ pub(crate) struct WorkerHandle {
     /// Whether an item has ended its thread: the worker then leaves the pool before it takes
     /// another item. Only the worker uses it.
     pub(in crate::pool) ends: AtomicBool,
+    /// Whether it is to have a short slice. Written under the pool's lock.
+    pub(in crate::pool) short_slice: AtomicBool,
     /// Its batch. Only the worker writes this line, apart from the thread that closes the batch.
     pub(in crate::pool) batch: CachePadded<Batch>,
 }
@@ -117,7 +117,6 @@ impl WorkerSlot {
             pwq: 0,
             woken: false,
             place: Place::default(),
-            has_short_slice: false,
             has_slept: false,
             share: CpuShare::default(),
             accounted_cpu_ns: 0,
@@ -140,31 +139,25 @@ impl WorkerSlot {
     ///
     /// If the worker sleeps although items wait (not `lacks_work`), it counts as if it had computed
     /// all the time: it competes with workers of its own pool, which it should not interrupt.
+    ///
+    /// `true`: the slice [has to be set](WorkerHandle::set_slice).
     pub(in crate::pool) fn note_sleep(
         &mut self,
         now_ns: u64,
         used_ns: u64,
         is_brief: bool,
         lacks_work: bool,
-    ) {
+    ) -> bool {
         self.has_slept = true;
         self.share.note_sleep(now_ns, used_ns, lacks_work);
-        self.set_slice(is_brief || self.share.is_small());
+        self.handle.wants_slice(is_brief || self.share.is_small())
     }
 
     /// Called by the monitor: gives a worker that has not slept the system's slice again. With a
-    /// short slice, it and an issuer on the same CPU would only switch more often.
-    pub(in crate::pool) fn lengthen_slice_unless_slept(&mut self) {
-        if !std::mem::take(&mut self.has_slept) {
-            self.set_slice(false);
-        }
-    }
-
-    fn set_slice(&mut self, is_short: bool) {
-        if std::mem::replace(&mut self.has_short_slice, is_short) != is_short {
-            // Without slices, or the permission to set them, the thread waits longer.
-            let _ = slice::set(self.handle.tid(), is_short);
-        }
+    /// short slice, it and an issuer on the same CPU would only switch more often. `true`: the slice
+    /// [has to be set](WorkerHandle::set_slice).
+    pub(in crate::pool) fn lengthen_slice_unless_slept(&mut self) -> bool {
+        !std::mem::take(&mut self.has_slept) && self.handle.wants_slice(false)
     }
 }
 
@@ -212,6 +205,29 @@ impl WorkerHandle {
         self.parker.unpark();
     }
 
+    /// Called with the pool's lock held: the worker is to have such a slice. `true`: that is another
+    /// one than before.
+    fn wants_slice(&self, is_short: bool) -> bool {
+        let changes = self.short_slice.load(Ordering::Relaxed) != is_short;
+        if changes {
+            self.short_slice.store(is_short, Ordering::Relaxed);
+        }
+        changes
+    }
+
+    /// Gives the worker the slice that it is to have. This is a system call, so the lock is free.
+    pub(in crate::pool) fn set_slice(&self) {
+        loop {
+            let is_short = self.short_slice.load(Ordering::Relaxed);
+            // Without slices, or the permission to set them, the thread waits longer.
+            let _ = slice::set(self.tid(), is_short);
+            // Another thread may have wanted another slice meanwhile, and have set it already.
+            if self.short_slice.load(Ordering::Relaxed) == is_short {
+                return;
+            }
+        }
+    }
+
     /// Whether it sleeps because it has nothing to do, and no thread has woken it yet.
     pub(in crate::pool) fn is_parked(&self) -> bool {
         self.parker.is_parked()
@@ -256,45 +272,39 @@ mod tests {
         let pool = stubs::pool_on(&Group::new(), 907, &[0]);
         let (id, handle) = stubs::searching(&pool);
         handle.tid.store(own as u32, Ordering::Relaxed);
-        let mut guard = pool.lock();
-        let worker = &mut guard.workers[id];
         let slice_ns = || slice::of(own).expect("the system has slices");
-        // It computes all the time.
-        let mut now_ns = 1_000_000;
-        let mut note_sleep = |worker: &mut WorkerSlot, is_brief| {
-            now_ns += 1_000_000;
-            worker.note_sleep(now_ns, 1_000_000, is_brief, true);
+        let change = |change: &mut dyn FnMut(&mut WorkerSlot) -> bool| {
+            // The lock is free again when the slice is set.
+            let changes = change(&mut pool.lock().workers[id]);
+            if changes {
+                handle.set_slice();
+            }
         };
-        note_sleep(worker, true);
+        let mut now_ns = 1_000_000;
+        let mut note_sleep = |used_ns, is_brief, lacks_work| {
+            now_ns += 1_000_000;
+            change(&mut |worker| worker.note_sleep(now_ns, used_ns, is_brief, lacks_work));
+        };
+        let lengthen = || change(&mut WorkerSlot::lengthen_slice_unless_slept);
+        // It computes all the time.
+        note_sleep(1_000_000, true, true);
         assert!(slice_ns() < default_ns);
-        worker.lengthen_slice_unless_slept();
+        lengthen();
         assert!(slice_ns() < default_ns, "it has slept since");
-        worker.lengthen_slice_unless_slept();
+        lengthen();
         assert_eq!(slice_ns(), default_ns, "it works all the time");
-        note_sleep(worker, true);
-        note_sleep(worker, false);
+        note_sleep(1_000_000, true, true);
+        note_sleep(1_000_000, false, true);
         assert_eq!(slice_ns(), default_ns, "it was woken for much");
         // A computing thread has kept it waiting: it finds much to do, but has slept for longer.
-        for _ in 0..20 {
-            now_ns += 1_000_000;
-            worker.note_sleep(now_ns, 200_000, false, true);
-        }
+        (0..20).for_each(|_| note_sleep(200_000, false, true));
         assert!(slice_ns() < default_ns, "it uses a fifth of a CPU");
         // It sleeps in its items as well, and then sleeps because others run for which items wait.
-        for _ in 0..20 {
-            now_ns += 1_000_000;
-            worker.note_sleep(now_ns, 200_000, false, false);
-        }
+        (0..20).for_each(|_| note_sleep(200_000, false, false));
         assert_eq!(slice_ns(), default_ns, "it competes with its own pool");
-        for _ in 0..40 {
-            now_ns += 1_000_000;
-            worker.note_sleep(now_ns, 200_000, false, true);
-        }
+        (0..40).for_each(|_| note_sleep(200_000, false, true));
         assert!(slice_ns() < default_ns, "it lacks work again");
-        for _ in 0..20 {
-            now_ns += 1_000_000;
-            worker.note_sleep(now_ns, 300_000, false, true);
-        }
+        (0..20).for_each(|_| note_sleep(300_000, false, true));
         assert_eq!(slice_ns(), default_ns, "it uses more");
     }
 

@@ -5,6 +5,9 @@
 //! If the owner calls foreign code meanwhile, those threads spin for as long as that takes. If the
 //! foreign code itself cancels or flushes that item, the owner spins for ever. The same holds for a
 //! lock or a pin.
+//!
+//! A system call is where another thread gets the CPU, perhaps one that the caller has just woken.
+//! If that thread then needs what the caller holds, it has to sleep for it.
 #![forbid(unsafe_code)]
 
 #[cfg(all(debug_assertions, not(cmwq_loom)))]
@@ -55,12 +58,25 @@ mod counted {
         }
     }
 
+    fn held() -> i64 {
+        HELD.try_with(Cell::get).unwrap_or(0)
+    }
+
     /// Asserts, before foreign code is called, that the calling thread holds nothing of this kind.
     pub(crate) fn none_is_held() {
-        let held = HELD.try_with(Cell::get).unwrap_or(0);
         assert_eq!(
-            held, 0,
+            held(),
+            0,
             "foreign code is called while an item is claimed, a pool locked or an epoch pinned"
+        );
+    }
+
+    /// The same before a system call at whose end another thread may get the CPU.
+    pub(crate) fn may_be_preempted() {
+        assert_eq!(
+            held(),
+            0,
+            "the system is called while an item is claimed, a pool locked or an epoch pinned"
         );
     }
 }
@@ -82,6 +98,8 @@ mod counted {
 
     #[inline(always)]
     pub(crate) fn none_is_held() {}
+    #[inline(always)]
+    pub(crate) fn may_be_preempted() {}
 }
 
-pub(crate) use counted::{Hold, none_is_held};
+pub(crate) use counted::{Hold, may_be_preempted, none_is_held};

@@ -1,6 +1,7 @@
 //! Virtual threads.
 #![forbid(unsafe_code)]
 
+use crate::sys::holds;
 use crate::topology::CpuSet;
 use cmwq_vm::{Cpus, Tid, os};
 use std::io;
@@ -115,6 +116,7 @@ pub(crate) fn cpu_time_ns(number: i32) -> Option<u64> {
 }
 
 pub(crate) fn cpu_time_of_current_ns() -> u64 {
+    holds::may_be_preempted();
     usage().map_or(0, |usage| usage.ran_ns)
 }
 
