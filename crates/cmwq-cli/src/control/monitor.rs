@@ -36,6 +36,8 @@ Columns of cmwq's own:
   wait p50, p99 the time from the call that queued an item to its start
   run p50, p99  the time from its start to its end; both of a sample of up to
            32 items of the workqueue in two milliseconds
+  wait now, run now  for how long the oldest of the sampled items that wait now,
+           or of the items that run now, has done so
   refused  attempts to queue that found no room (max_waiting)
   stolen   items that workers of another, idle pod ran
   wake/it  workers that were woken, divided by the number of items
@@ -153,7 +155,7 @@ fn wakes_each(queue: &Queue) -> String {
 type Column = (&'static str, usize, fn(&Queue) -> String);
 
 /// The columns behind the name.
-const COLUMNS: [Column; 17] = [
+const COLUMNS: [Column; 19] = [
     ("total", 10, |queue| queue.started.to_string()),
     ("infl", 5, |queue| {
         queue.started.saturating_sub(queue.completed).to_string()
@@ -171,8 +173,14 @@ const COLUMNS: [Column; 17] = [
     ("enq p99", 8, |queue| latency(queue.enqueue_p99_ns)),
     ("wait p50", 8, |queue| latency(queue.times.wait_p50_ns)),
     ("wait p99", 8, |queue| latency(queue.times.wait_p99_ns)),
+    ("wait now", 8, |queue| {
+        latency(queue.times.longest_waiting_ns)
+    }),
     ("run p50", 8, |queue| latency(queue.times.run_p50_ns)),
     ("run p99", 8, |queue| latency(queue.times.run_p99_ns)),
+    ("run now", 8, |queue| {
+        latency(queue.times.longest_running_ns)
+    }),
     ("refused", 7, |queue| {
         unless(queue.room.is_none(), queue.refused)
     }),

@@ -52,11 +52,19 @@ Columns:
   wait            items queued and not started; with a bound on them (max_waiting)
                   as 12/100, red when the workqueue is full
   CPU%            CPU time of its items: 100 is one CPU
-  wait p99        99 of 100 sampled items waited no longer than this for their start
-  run p99         and ran no longer; both since the workqueue was made
+  wait p50, p99   50 and 99 of 100 sampled items waited no longer than this for
+                  their start
+  wait now        for how long the oldest of the sampled items that wait now
+                  has waited
+  run p50, p99    50 and 99 of 100 sampled items ran no longer than this; these
+                  four are since the workqueue was made
+  run now         for how long the oldest of the items that run now has run
   refu/s          attempts to queue that found the workqueue full
   enq p99         how long a call of queue() took
   steal           items that workers of another pod ran, each second
+  trend           items/s of the last samples
+
+In a narrow terminal some columns are left out.
 
 So a handler is slow if its run p99 is long; its items wait for a place or a CPU if its wait p99 is. Both are those of all items of the \
 workqueue together: build one queue for each handler whose times you want to know.

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use cmwq::affinity::AffinityScope;
-use cmwq_control::protocol::{Engine, Pool, Queue, State};
+use cmwq_control::protocol::{Engine, Pool, Queue, State, Times};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// Samples that a sparkline shows: as many as its column is wide.
@@ -72,9 +72,7 @@ pub(super) struct Row {
     pub(super) max_waiting: Option<usize>,
     pub(super) refused_per_s: f64,
     pub(super) cpu_percent: f64,
-    /// 99 of 100 sampled items waited no longer, and ran no longer.
-    pub(super) wait_p99_ns: Option<u64>,
-    pub(super) run_p99_ns: Option<u64>,
+    pub(super) times: Times,
     pub(super) p99_ns: Option<u64>,
     pub(super) helps_per_s: f64,
     pub(super) history: Vec<u64>,
@@ -309,8 +307,7 @@ impl Model {
             max_waiting: queue.room.map(|(_, most)| most),
             refused_per_s: seen.refused_per_s,
             cpu_percent: seen.cpu_percent,
-            wait_p99_ns: queue.times.wait_p99_ns,
-            run_p99_ns: queue.times.run_p99_ns,
+            times: queue.times.clone(),
             p99_ns: queue.enqueue_p99_ns,
             helps_per_s: seen.helps_per_s,
             history: seen.items_per_s.iter().map(|rate| *rate as u64).collect(),

@@ -20,11 +20,11 @@ const PODS_LINES: u16 = 5;
 const ITEMS_LINES: u16 = 6;
 /// The columns of the workqueues: their least widths, and which are left out first where the
 /// terminal is narrow.
-const WIDTHS: [u16; 13] = [8, 9, 12, 7, 4, 9, 4, 8, 7, 6, 7, 5, 8];
+const WIDTHS: [u16; 17] = [8, 9, 12, 7, 4, 9, 4, 8, 8, 8, 7, 7, 8, 6, 7, 5, 8];
 const NAME: usize = 0;
 const WAITING: usize = 5;
-const REFUSED: usize = 9;
-const FIRST_TO_GO: [usize; 12] = [12, 11, 10, 1, 2, 6, 4, 9, 5, 8, 7, 3];
+const REFUSED: usize = 13;
+const FIRST_TO_GO: [usize; 16] = [7, 10, 12, 15, 16, 14, 1, 9, 2, 6, 4, 13, 5, 11, 8, 3];
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
@@ -300,8 +300,12 @@ fn draw_queues(frame: &mut Frame<'_>, area: Rect, model: &Model) {
                 number(short(row.in_flight as f64)),
                 waiting(row),
                 number(short(row.cpu_percent)),
-                number(latency(row.wait_p99_ns)),
-                number(latency(row.run_p99_ns)),
+                number(latency(row.times.wait_p50_ns)),
+                number(latency(row.times.wait_p99_ns)),
+                number(until_now(row.times.longest_waiting_ns)),
+                number(latency(row.times.run_p50_ns)),
+                number(latency(row.times.run_p99_ns)),
+                number(until_now(row.times.longest_running_ns)),
                 number(refused(row)),
                 number(latency(row.p99_ns)),
                 number(short(row.helps_per_s)),
@@ -318,8 +322,12 @@ fn draw_queues(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         head("infl"),
         head("wait"),
         head("CPU%"),
+        head("wait p50"),
         head("wait p99"),
+        head("wait now"),
+        head("run p50"),
         head("run p99"),
+        head("run now"),
         head("refu/s"),
         head("enq p99"),
         head("steal"),
@@ -419,6 +427,14 @@ fn duration(ns: u64) -> String {
     match ns {
         0..10_000_000_000 => format!("{}ms", ns / 1_000_000),
         _ => format!("{}s", ns / 1_000_000_000),
+    }
+}
+
+/// How long the oldest item has waited, or run: unlike a percentile this may be days.
+fn until_now(ns: Option<u64>) -> String {
+    match ns {
+        Some(ns) if ns >= 10_000_000_000 => duration(ns),
+        ns => latency(ns),
     }
 }
 

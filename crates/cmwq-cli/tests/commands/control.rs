@@ -156,6 +156,9 @@ fn monitor_has_the_kernels_columns() {
             "total", "infl", "CPUtime", "CPUitsv", "CMW/RPR", "mayday", "rescued"
         ]
     );
+    let head = table.lines().next().expect("a head");
+    assert!(head.contains(" wait p99 wait now "), "{head}");
+    assert!(head.contains(" run p99  run now "), "{head}");
     let words = |name: &str| -> Vec<&str> {
         let line = table.lines().find(|line| line.starts_with(name));
         line.expect("its line").split_whitespace().collect()

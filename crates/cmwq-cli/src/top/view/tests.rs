@@ -34,8 +34,12 @@ fn state(seconds: u64) -> State {
         enqueue_p50_ns: Some(100),
         enqueue_p99_ns: Some(12_345),
         times: Times {
+            wait_p50_ns: Some(1_230_000),
             wait_p99_ns: Some(2_340_000),
+            longest_waiting_ns: Some(450_000_000),
+            run_p50_ns: Some(34_000),
             run_p99_ns: Some(56_000),
+            longest_running_ns: Some(67_000_000_000),
             ..Times::default()
         },
         ..Queue::default()
@@ -132,8 +136,12 @@ fn everything_is_there_at_80_by_24() {
     let pod = line_with(&screen, "0-1 ██");
     assert!(pod.contains("2/2 w1 q5"), "{pod}");
     let fast = line_with(&screen, "=cache_shard");
-    for part in ["fast", "unbound", "1000", "42", "50", "2340us", "56us"] {
+    for part in ["fast", "1000", "42", "50", "2340us", "450ms", "56us"] {
         assert!(fast.contains(part), "{part} in {fast}");
+    }
+    let wide = line_with(&self::screen(&model(), 150, 24), "=cache_shard");
+    for part in ["unbound", "1230us", "34us", "67s"] {
+        assert!(wide.contains(part), "{part} in {wide}");
     }
     line_with(&screen, "36ms fast a_function");
     assert!(line_with(&screen, "select").contains("q quit"));
