@@ -273,6 +273,10 @@ fn pages_and_examples_are_installed_and_taken_away_again() {
     ] {
         assert!(examples.join(example).exists(), "{example}");
     }
+    // Who looks for a program to begin with finds none that measures.
+    for other in ["bench_wq.c", "enqueue_cost.c"] {
+        assert!(!examples.join(other).exists(), "{other}");
+    }
     // As the head of the example says.
     let program = folder.join("hello");
     let mut command = Command::new(cc());

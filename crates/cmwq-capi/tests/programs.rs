@@ -1,5 +1,5 @@
-//! The C examples, and programs that do what a process may do with the library: all are compiled
-//! with every warning on, and run.
+//! The C examples, programs that measure, and programs that do what a process may do with the
+//! library: all are compiled with every warning on, and run.
 #![cfg(feature = "control")]
 
 mod common;
@@ -19,8 +19,12 @@ const GNU11: [&str; 1] = ["-std=gnu11"];
 const C11: [&str; 1] = ["-std=c11"];
 
 fn example(name: &str, args: &[&str]) -> String {
+    program_of("examples", name, args)
+}
+
+fn program_of(dir: &str, name: &str, args: &[&str]) -> String {
     let folder = folder(name);
-    let program = compile(&folder, &format!("examples/{name}.c"), &cc(), &C11);
+    let program = compile(&folder, &format!("{dir}/{name}.c"), &cc(), &C11);
     run(&program, args)
 }
 
@@ -31,7 +35,8 @@ fn every_example_is_cpp_as_well() {
         .into_iter()
         .filter(|compiler| has_or_says(compiler))
     {
-        for entry in fs::read_dir(crate_dir().join("examples")).unwrap() {
+        let files = ["examples", "measure"].map(|dir| fs::read_dir(crate_dir().join(dir)).unwrap());
+        for entry in files.into_iter().flatten() {
             let path = entry.unwrap().path();
             if path.extension().is_none_or(|extension| extension != "c") {
                 continue;
@@ -72,14 +77,14 @@ fn checksums_in_every_scope() {
 
 #[test]
 fn the_published_loop() {
-    let text = example("bench_wq", &["500"]);
+    let text = program_of("measure", "bench_wq", &["500"]);
     assert_eq!(text.matches("items/sec").count(), 6, "{text}");
     assert!(!text.contains("warning"), "{text}");
 }
 
 #[test]
 fn the_loop_that_measures_enqueueing() {
-    let text = example("enqueue_cost", &[]);
+    let text = program_of("measure", "enqueue_cost", &[]);
     assert!(text.trim().parse::<f64>().is_ok(), "{text}");
 }
 

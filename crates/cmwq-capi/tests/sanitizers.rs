@@ -196,7 +196,7 @@ fn every_program() -> Vec<(String, &'static [&'static str])> {
     let mut programs: Vec<_> = OTHERS
         .map(|(source, args)| (source.to_owned(), args))
         .into();
-    for dir in ["examples", "tests/c/kernel", "tests/c/programs"] {
+    for dir in ["examples", "measure", "tests/c/kernel", "tests/c/programs"] {
         for entry in fs::read_dir(crate_dir().join(dir)).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_stem().unwrap().to_str().unwrap();
