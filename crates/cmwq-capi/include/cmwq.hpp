@@ -162,6 +162,8 @@ public:
 		} else {
 			(void)try_submit(std::forward<CmwqF>(func),
 					 std::forward<CmwqArgs>(args)...);
+			/* The assertion's message stays alone where the result is kept. */
+			return std::future<void>();
 		}
 	}
 	/* The same; std::nullopt: it is full, and `func` was destroyed without a call. */
@@ -480,6 +482,8 @@ private:
 			if (!has_room)
 				future.reset();
 			return future;
+		} else {
+			return std::optional<std::future<void>>();
 		}
 	}
 	void reset() noexcept

@@ -54,6 +54,14 @@ fn a_function_of_the_wrong_shape_is_one_clear_error() {
         ),
         ("queue.submit([](int &n) { n++; }, number);", "std::ref(x)"),
         (
+            "auto future = queue.submit([](int) {}, \"text\"); future.get();",
+            "calls function(arguments...)",
+        ),
+        (
+            "auto future = queue.try_submit([](int) {}, \"text\"); future->get();",
+            "calls function(arguments...)",
+        ),
+        (
             "queue.execute([](int) {});",
             "calls its function without arguments",
         ),
@@ -104,7 +112,9 @@ fn a_function_of_the_wrong_shape_is_one_clear_error() {
                 ours[0].contains("cmwq: ") && ours[0].contains(said),
                 "{compiler}: {errors}"
             );
-            assert!(ours.len() <= 3, "{compiler}: {line}: {errors}");
+            // clang may add what follows from it.
+            let most = if compiler == "g++" { 1 } else { 3 };
+            assert!(ours.len() <= most, "{compiler}: {line}: {errors}");
         }
     }
 }
