@@ -290,6 +290,9 @@ impl<'p> Worker<'p> {
             if self.handle.ends() {
                 return guard;
             }
+            // What an item starts inherits the CPUs of its thread. An issuer may have moved this
+            // worker whenever the lock was free.
+            guard = self.unbind(guard);
             let Some(next) = pool.take(&mut guard, self.id, &mut self.claims) else {
                 if guard.left > 0 || guard.running() >= guard.target() {
                     return guard;
@@ -412,18 +415,18 @@ impl<'p> Worker<'p> {
         if slot.note_sleep(since_ns, used_ns, is_brief, lacks_work) {
             guard.note(Event::Slice(self.handle.clone()));
         }
-        self.unbind(guard)
+        guard
     }
 
     /// Binds the worker to the whole pod again if it was bound to a part of it.
     #[inline]
     fn unbind(&self, mut guard: PoolGuard<'p>) -> PoolGuard<'p> {
-        if !guard.workers[self.id].place.take_bound() {
-            return guard;
+        while guard.workers[self.id].place.take_bound() {
+            drop(guard);
+            self.pool.bind_to_pod();
+            guard = self.pool.lock_beside_batches();
         }
-        drop(guard);
-        self.pool.bind_to_pod();
-        self.pool.lock_beside_batches()
+        guard
     }
 
     fn leave(self, mut guard: PoolGuard<'p>) {
@@ -460,8 +463,47 @@ mod tests {
     use super::*;
     use crate::Work;
     use crate::pool::queue::pwq::Traits;
+    use crate::pool::state::group::Group;
     use crate::pool::stubs;
     use std::sync::atomic::AtomicU64;
+
+    /// What an item starts inherits the CPUs of its thread.
+    #[test]
+    fn a_worker_that_was_moved_runs_no_item_before_it_has_all_cpus_of_its_pod() {
+        let own: Vec<usize> = thread::current_binding().unwrap().iter().collect();
+        let [here, there, ..] = own[..] else {
+            // There is no CPU to move it to.
+            return;
+        };
+        let pool = stubs::pool_on(&Group::new(), 1022, &[here, there]);
+        let pwq = stubs::add_pwq(&pool, Traits::default(), 1);
+        let seen = Arc::new(AtomicU64::new(0));
+        let of_item = seen.clone();
+        let work = Work::new(move || {
+            let cpus = thread::current_binding().unwrap();
+            of_item.store(cpus.len() as u64, Ordering::Relaxed);
+        });
+        stubs::queue(&pool, pwq, &work);
+        let (id, handle) = stubs::searching(&pool);
+        let its_pool = pool.clone();
+        let worker = std::thread::spawn(move || {
+            let _membership = Membership::enter(&its_pool, id);
+            let mut worker = Worker::new(&its_pool, id, &handle);
+            handle
+                .tid
+                .store(thread::current_tid() as u32, Ordering::Relaxed);
+            let mut guard = its_pool.lock();
+            // It searches on this CPU, where an issuer runs, and has not slept.
+            let inner: &mut Inner = &mut guard;
+            let place = &mut inner.workers[id].place;
+            inner.occupied.enter(place, Some(here));
+            guard.move_any_searcher(here);
+            assert!(guard.workers[id].place.is_bound(), "it was moved");
+            worker.run_what_waits(guard);
+        });
+        worker.join().expect("it was moved, and ran the item");
+        assert_eq!(seen.load(Ordering::Relaxed), 2, "CPUs that the item has");
+    }
 
     #[test]
     fn a_worker_is_counted_before_it_runs_an_item() {
