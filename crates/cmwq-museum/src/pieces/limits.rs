@@ -162,13 +162,16 @@ pub(super) const PIECES: &[Piece] = &[
             )],
         ),
     ),
-    line(
-        "overdrawn-and-served",
-        "a limit that is overdrawn lets pool workqueues go on with credits of items that end",
-        &[edit(
-            "pool/queue/credits.rs",
-            "        if self.free.load(Ordering::Relaxed) < 0 {\n            // A lowered limit is overdrawn.\n            return 0;",
-            "        if !MUTANT && self.free.load(Ordering::Relaxed) < 0 {\n            // A lowered limit is overdrawn.\n            return 0;",
-        )],
+    under(
+        "pct",
+        line(
+            "overdrawn-and-served",
+            "a limit that is overdrawn lets pool workqueues go on with credits of items that end",
+            &[edit(
+                "pool/queue/credits.rs",
+                "        if self.free.load(Ordering::Relaxed) < 0 {\n            // A lowered limit is overdrawn.\n            return 0;",
+                "        if !MUTANT && self.free.load(Ordering::Relaxed) < 0 {\n            // A lowered limit is overdrawn.\n            return 0;",
+            )],
+        ),
     ),
 ];

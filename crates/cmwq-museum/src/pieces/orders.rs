@@ -77,10 +77,9 @@ pub(super) const PIECES: &[Piece] = &[
             "            .fetch_or(CLOSED, if MUTANT { Ordering::Relaxed } else { Ordering::Acquire });",
         )],
     ),
-    weak_in(
+    weak(
         "completed-relaxed",
         "whether a completion is done is read with Relaxed",
-        "queue+join-in-a-slot",
         &[edit(
             "item/completion.rs",
             "        self.state.load(Ordering::Acquire) >= ONE",

@@ -81,7 +81,7 @@ pub(super) const PIECES: &[Piece] = &[
         small(
             "one-flip",
             "a grace period flips the phase once",
-            "execute-beside+attrs-beside",
+            "queue-on+mask",
             &[edit(
                 "sys/memory/epoch.rs",
                 "        for _ in 0..2 {\n            let old = self",
