@@ -86,6 +86,11 @@ struct TimersState<T> {
 }
 
 impl<T> TimersState<T> {
+    /// Whether the thread has to be woken for a timer that expires at this tick.
+    fn sleeps_past(&self, deadline: u64) -> bool {
+        deadline < self.sleeps_until
+    }
+
     fn disarm(&mut self, at: &TimerKey) -> Option<T> {
         match at.replace(0) {
             0 => None,
@@ -194,9 +199,9 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
         at.replace(key.pack());
         at.expires_ms
             .store(expires_ms(now, delay_ns), Ordering::Relaxed);
-        let earlier = deadline < state.sleeps_until;
+        let wakes = state.sleeps_past(deadline);
         drop(state);
-        if earlier {
+        if wakes {
             self.parker().unpark();
         }
         Ok(())
@@ -274,6 +279,17 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_thread_is_woken_for_a_timer_that_is_earlier_even_by_one_tick() {
+        let state = TimersState::<()> {
+            wheel: Wheel::new(7),
+            started: None,
+            sleeps_until: 100,
+        };
+        assert!(state.sleeps_past(8) && state.sleeps_past(99));
+        assert!(!state.sleeps_past(100) && !state.sleeps_past(101));
+    }
 
     const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 

@@ -288,6 +288,23 @@ mod tests {
         assert_eq!(*ran.lock(), [1, 2, 2, 2]);
     }
 
+    #[test]
+    fn a_thief_that_has_taken_enough_leaves_the_wish_for_others() {
+        let group = Group::new();
+        let [own, victim] = pods(&group, [(1, 0), (2, 1)]);
+        let ran = Ran::default();
+        let most = VISIT as usize;
+        wants_thieves(&victim, 2 * most, &ran);
+        let wants = || victim.wants_thieves.load(Ordering::Relaxed);
+        as_thief(&own, |thief| {
+            assert!(own.steal(thief));
+            assert_eq!((ran.lock().len(), wants()), (most, true));
+            // It learns that nothing is left only when it comes again.
+            while own.steal(thief) {}
+            assert_eq!((ran.lock().len(), wants()), (2 * most, false));
+        });
+    }
+
     /// Else they would wait for an item that may wait for them.
     #[test]
     fn what_a_thief_has_taken_goes_back_when_its_item_blocks() {
