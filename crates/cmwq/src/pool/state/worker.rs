@@ -128,7 +128,9 @@ impl WorkerSlot {
 }
 
 impl WorkerSlot {
-    /// Called when the worker is about to sleep and has computed for `used_ns` since it slept last.
+    /// Called when the worker is awake again. It went to sleep at `slept_ns`, after it had computed
+    /// for `used_ns` since the sleep before.
+    ///
     /// If `is_brief` (workers are usually woken for little), or if the worker computes for a small
     /// share of the time, it gets a short slice. With that it has the CPU as soon as it is woken,
     /// even if another thread computes there.
@@ -137,19 +139,19 @@ impl WorkerSlot {
     /// thread finds several items when it runs at last, so its wake-ups are not brief. By that alone
     /// it would have a long slice, and wait again.
     ///
-    /// If the worker sleeps although items wait (not `lacks_work`), it counts as if it had computed
+    /// If the worker slept although items waited (not `lacks_work`), it counts as if it had computed
     /// all the time: it competes with workers of its own pool, which it should not interrupt.
     ///
     /// `true`: the slice [has to be set](WorkerHandle::set_slice).
     pub(in crate::pool) fn note_sleep(
         &mut self,
-        now_ns: u64,
+        slept_ns: u64,
         used_ns: u64,
         is_brief: bool,
         lacks_work: bool,
     ) -> bool {
         self.has_slept = true;
-        self.share.note_sleep(now_ns, used_ns, lacks_work);
+        self.share.note_sleep(slept_ns, used_ns, lacks_work);
         self.handle.wants_slice(is_brief || self.share.is_small())
     }
 

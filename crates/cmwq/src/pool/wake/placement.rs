@@ -149,7 +149,7 @@ impl Occupied {
         self.threads.get(cpu) == Some(&0)
     }
 
-    /// Called when a worker goes to sleep; it has computed for `used_ns` since it was woken.
+    /// Called when a worker is awake again; between its last two sleeps it computed for `used_ns`.
     /// Returns whether wake-ups are brief.
     pub(in crate::pool) fn note_wake_up(&mut self, used_ns: u64) -> bool {
         let used_ns = used_ns.min(u64::from(LONG_NS)) as u32;
