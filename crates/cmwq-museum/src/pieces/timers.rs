@@ -8,8 +8,8 @@ pub(super) const PIECES: &[Piece] = &[
         "the timers' thread is not woken for a timer that is earlier than all others",
         &[edit(
             "timer/service.rs",
-            "        if earlier {\n            self.parker().unpark();",
-            "        if earlier && !MUTANT {\n            self.parker().unpark();",
+            "        if wakes {\n            self.parker().unpark();",
+            "        if wakes && !MUTANT {\n            self.parker().unpark();",
         )],
     ),
     line(
