@@ -437,7 +437,7 @@ impl WqCore {
     pub(crate) fn warn_dropped(&self) {
         if self.warned.swap(1, Ordering::Relaxed) == 0 {
             warn(&format!(
-                "workqueue {}: draining or destroyed, an item queued from outside was refused",
+                "workqueue {}: draining or destroyed, an item queued from outside was dropped",
                 self.name
             ));
         }
