@@ -16,6 +16,8 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+mod again;
+
 #[test]
 fn a_worker_takes_its_share_but_neither_so_few_that_the_lock_costs_more_nor_overdue_ones() {
     let sizes = |item_ns| [0, 8, 1_000].map(|share| size(item_ns, share, 128, OVERDUE_NS));
