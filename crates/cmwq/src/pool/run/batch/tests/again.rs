@@ -2,20 +2,29 @@
 
 use super::*;
 use crate::Work;
+use crate::pool::lock::holds::most_in_a_hold;
 use crate::pool::queue::pwq::Traits;
 use crate::pool::stubs;
 use std::sync::OnceLock;
 
 /// A worker that finds it among the published items closes the batch first, so that the one behind
-/// it goes first. Neither is lost.
+/// it goes first. Neither is lost, whichever holding of the lock meets it.
 #[test]
 fn an_item_that_is_queued_again_goes_behind_the_rest_of_its_batch() {
-    let (_engine, wq, pool) = queue(1, 8);
+    again_before(0);
+    again_before(most_in_a_hold());
+}
+
+/// So many items are queued behind it.
+fn again_before(behind: usize) {
+    let (_engine, wq, pool) = queue(1, 1000);
     let wq = Arc::new(wq);
+    let others: Arc<Vec<Work>> = Arc::new((0..behind).map(|_| Work::new(|| ())).collect());
     let ran = Arc::new(Mutex::new(Vec::new()));
     let own: Arc<OnceLock<Work>> = Arc::default();
     let first = Work::new({
         let (wq, pool, ran, own) = (wq.clone(), pool.clone(), ran.clone(), own.clone());
+        let others = others.clone();
         move || {
             let again = ran.lock().expect("no panic").contains(&"first");
             ran.lock().expect("no panic").push("first");
@@ -23,9 +32,12 @@ fn an_item_that_is_queued_again_goes_behind_the_rest_of_its_batch() {
                 return;
             }
             assert!(wq.queue(own.get().expect("set")).is_accepted());
+            for other in others.iter() {
+                assert!(wq.queue(other).is_accepted());
+            }
             // Another worker looks for work.
-            let next = pool.lock_beside_batches().next_task(Executor::worker());
-            let Some(Task { started, run }) = next else {
+            let look = || pool.lock_beside_batches().next_task(Executor::worker());
+            let Some(Task { started, run }) = look().or_else(look) else {
                 return;
             };
             let panicked = call::call(started, run.current);
