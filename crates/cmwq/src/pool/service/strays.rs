@@ -115,4 +115,20 @@ mod tests {
         assert_eq!(thread::current_binding().unwrap(), all, "a worker");
         pool.lock().workers.remove(other);
     }
+    #[test]
+    fn a_worker_is_bound_to_the_new_cpus_of_its_pool_when_they_change() {
+        let all = thread::current_binding().unwrap();
+        let one = CpuSet::from_iter(all.first());
+        let pool = pool(&all);
+        let (id, _) = begin(&pool);
+        pool.rebind(Binding {
+            cpus: one.clone(),
+            associated: true,
+            target: 1,
+        });
+        let bound = thread::current_binding().unwrap();
+        thread::bind_current(&all).unwrap();
+        pool.lock().workers.remove(id);
+        assert_eq!(bound, one);
+    }
 }
