@@ -94,3 +94,30 @@ fn an_item_that_came_again_while_a_thread_ran_only_it_is_left_to_a_worker() {
     stubs::run_all(&pool);
     assert_eq!((ran.load(Ordering::SeqCst), work.is_pending()), (2, false));
 }
+
+/// It waits beside the run before it, where no list has it.
+#[test]
+fn an_item_that_came_again_while_it_ran_gives_its_room_back_when_it_starts() {
+    let engine = engine(1);
+    let wq = engine.workqueue("t").max_waiting(1).build().expect("legal");
+    let pool = pool_of(&engine);
+    let work = Work::new(|| ());
+    // The calling thread is a worker, which has the only CPU.
+    let running = pool.lock().running();
+    pool.lock().counts.set_running(running + 1);
+    assert!(wq.queue(&work).is_accepted());
+    let task = pool.lock_beside_batches().next_task(Executor::worker());
+    let Task { started, run } = task.expect("it waits");
+    let panicked = call::call(started, run.current);
+    assert!(wq.queue(&work).is_accepted());
+    let other = pool.lock_beside_batches().next_task(Executor::worker());
+    assert!(other.is_none(), "it may not run twice at a time");
+    let again = pool.lock_beside_batches().end_task(run, panicked);
+    let Task { started, run } = again.expect("it came again");
+    let panicked = call::call(started, run.current);
+    let none = pool.lock_beside_batches().end_task(run, panicked);
+    let waiting = engine.queue_states()[0].room.map(|room| room.waiting);
+    let running = pool.lock().running();
+    pool.lock().counts.set_running(running - 1);
+    assert_eq!((none.is_none(), waiting), (true, Some(0)));
+}
