@@ -16,6 +16,7 @@ mod items;
 mod join_sets;
 mod late;
 mod long_times;
+mod references;
 mod timers;
 mod waiters;
 mod workqueue_handles;
