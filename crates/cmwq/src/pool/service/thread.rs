@@ -359,4 +359,16 @@ mod tests {
         stubs::eventually(|| checks.0.load(Ordering::Relaxed) > before);
         service.stop();
     }
+    /// Else rescuers would be called when it wakes up for something else.
+    #[test]
+    fn whoever_asks_for_a_worker_wakes_the_thread_if_it_would_sleep_too_long() {
+        let service = Service::new(thread::current_binding().unwrap());
+        let pool = stubs::pool(1023, 0);
+        let woken = [Some(u64::MAX), Some(0), None].map(|until| {
+            service.requests.lock().sleeps_until = until;
+            service.create_worker(&pool);
+            service.parker.park_for(Some(Duration::ZERO))
+        });
+        assert_eq!(woken, [true, false, false]);
+    }
 }
