@@ -13,7 +13,7 @@ pub(crate) use std::sync::atomic::Ordering;
 /// Atomics of the standard library under any back end that checks models: for ids, hints, figures and flags.
 ///
 /// A model always reads their newest value, so it cannot show that an ordering of theirs is needed.
-/// Each access of them is `Relaxed` (a test of `cmwq-orderings` sees to that), and they are of one
+/// Each access of them is `Relaxed` (a test of `cmwq-mutants` sees to that), and they are of one
 /// of these kinds:
 ///
 /// - Numbers that are given out, and counts that must not pass a limit (`outstanding`): they are

@@ -1,23 +1,19 @@
 //! Weakens one memory ordering of the library's sources at a time, and runs what is meant to find
 //! that: exploration on a virtual machine with a weak memory, and the models under loom which use
 //! the ordering. See `scripts/orderings`.
-//!
-//! All of it happens in a copy of the workspace, which is built once: each ordering there is a
-//! question that the environment answers. What was found is kept in a file, and not run again.
 
 mod run;
 mod sites;
 mod table;
 
-use clap::Parser;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
+pub(crate) use sites::{is_shipped, list};
+
 /// Weakens one memory ordering of the library at a time, and says what finds it
-#[derive(Parser)]
-#[command(name = "orderings")]
-struct Arguments {
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
     /// Lists the orderings, and runs nothing
     #[arg(long)]
     list: bool,
@@ -47,17 +43,7 @@ struct Arguments {
     again: bool,
 }
 
-fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("orderings: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run(arguments: &Arguments) -> std::io::Result<()> {
+pub(crate) fn run(arguments: &Arguments) -> std::io::Result<()> {
     let root = PathBuf::from(".").canonicalize()?;
     let mut all = sites::find(&root.join("crates/cmwq/src"))?;
     let is_wanted = |site: &sites::Site| {

@@ -1,6 +1,7 @@
 //! Builds the copy, runs programs with one ordering weakened, and keeps what they said.
 
-use crate::sites::{self, Site};
+use super::sites::{self, Site};
+use crate::copy::{self, failed};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Write};
@@ -52,10 +53,6 @@ const PAIRS: [&str; 3] = ["--pairs", "--runs", "64"];
 /// Those of the protocols, often.
 const PROTOCOLS: [&str; 5] = ["--protocols", "--scheduler", "walk", "--runs", "100000"];
 
-fn failed(what: &str) -> io::Error {
-    io::Error::other(what.to_owned())
-}
-
 impl Place {
     pub(crate) fn new(root: &Path) -> io::Result<Place> {
         let kept = root.join("target/orderings");
@@ -93,20 +90,9 @@ impl Place {
 
     /// Copies the workspace, makes its orderings questions, and builds it.
     pub(crate) fn build(&mut self, all: &[Site]) -> io::Result<()> {
-        let skipped =
-            ["target", ".git", "docs", "crates/cmwq/src"].map(|name| self.root.join(name));
-        mirror(
-            &self.root,
-            &self.copy,
-            &skipped,
-            &[self.copy.join("crates/cmwq/src")],
-        )?;
-        // The sources apart: what has not changed is not built again.
-        let fresh = self.kept.join("sources");
-        let sources = self.root.join("crates/cmwq/src");
-        mirror(&sources, &fresh, &[], &[])?;
-        sites::put_in(&fresh, all)?;
-        mirror(&fresh, &self.copy.join("crates/cmwq/src"), &[], &[])?;
+        copy::of_workspace(&self.root, &self.kept, |sources| {
+            sites::put_in(sources, all)
+        })?;
         self.cargo(&["build", "--release", "-p", "cmwq-sim"])?;
         let said = self.cargo(&[
             "test",
@@ -116,27 +102,15 @@ impl Place {
             "--lib",
             "--no-run",
         ])?;
-        let program = said
-            .rsplit_once('(')
-            .and_then(|(_, end)| end.split_once(')'));
+        let program = copy::programs(&said).next();
         let program = program.ok_or_else(|| failed("cargo names no program of the models"))?;
-        self.models = self.copy.join(program.0);
+        self.models = self.copy.join(program);
         Ok(())
     }
 
     /// Returns what cargo says.
     fn cargo(&self, arguments: &[&str]) -> io::Result<String> {
-        let output = Command::new("cargo")
-            .args(arguments)
-            .arg("--locked")
-            .env("CARGO_TARGET_DIR", self.kept.join("build"))
-            .current_dir(&self.copy)
-            .output()?;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        match output.status.success() {
-            true => Ok(said),
-            false => Err(failed(&said)),
-        }
+        copy::said(copy::cargo(&self.copy, &self.kept.join("build"), arguments))
     }
 
     /// Forgets what was learned of other programs than those that were built now: orderings have
@@ -374,42 +348,6 @@ impl Place {
         }
         Ok(None)
     }
-}
-
-/// Makes `to` a copy of `from`, but for what is skipped and kept. Files with the same contents are
-/// left as they are.
-fn mirror(from: &Path, to: &Path, skipped: &[PathBuf], kept: &[PathBuf]) -> io::Result<()> {
-    fs::create_dir_all(to)?;
-    let mut names = BTreeSet::new();
-    for entry in fs::read_dir(from)? {
-        let (source, name) = entry.map(|entry| (entry.path(), entry.file_name()))?;
-        let target = to.join(&name);
-        if skipped.contains(&source) || source.is_symlink() {
-            continue;
-        }
-        names.insert(name);
-        if source.is_dir() {
-            mirror(&source, &target, skipped, kept)?;
-            continue;
-        }
-        let contents = fs::read(&source)?;
-        if fs::read(&target).ok().as_ref() != Some(&contents) {
-            fs::write(&target, contents)?;
-        }
-    }
-    for entry in fs::read_dir(to)? {
-        let entry = entry?;
-        let path = entry.path();
-        let is_kept = kept.iter().any(|kept| kept.starts_with(&path));
-        if names.contains(&entry.file_name()) || is_kept {
-            continue;
-        }
-        match path.is_dir() {
-            true => fs::remove_dir_all(path)?,
-            false => fs::remove_file(path)?,
-        }
-    }
-    Ok(())
 }
 
 /// How many seeds or runs a command says that it did.

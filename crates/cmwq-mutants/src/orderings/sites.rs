@@ -80,7 +80,8 @@ pub(crate) fn find(sources: &Path) -> io::Result<Vec<Site>> {
     Ok(sites)
 }
 
-fn list(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+/// The sources below a folder.
+pub(crate) fn list(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir() {
@@ -93,7 +94,7 @@ fn list(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
 }
 
 /// Neither a test or a model, nor a back end of one.
-fn is_shipped(file: &str) -> bool {
+pub(crate) fn is_shipped(file: &str) -> bool {
     let back_end = ["sys/sim/", "sys/modelled.rs"];
     let test = ["/tests/", "/model/", "tests.rs", "model.rs"];
     !back_end.iter().any(|begins| file.starts_with(begins))

@@ -1,7 +1,7 @@
 //! What was found, as a table in Markdown.
 
-use crate::run::Outcome;
-use crate::sites::Site;
+use super::run::Outcome;
+use super::sites::Site;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

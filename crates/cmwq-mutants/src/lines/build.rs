@@ -1,0 +1,142 @@
+//! Builds the copy in which each place asks whether it is changed. Places that do not compile so are
+//! left out: a statement whose value is used, one that ends a borrow.
+
+use super::sites::{self, Mutant, Sites};
+use crate::copy::{self, failed};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{fs, io};
+
+pub(crate) struct Built {
+    pub(crate) mutants: Vec<Mutant>,
+    /// The simulator's command.
+    pub(crate) sim: PathBuf,
+    /// The unit tests.
+    pub(crate) unit: PathBuf,
+    /// The programs of tests with real threads.
+    pub(crate) tests: Vec<PathBuf>,
+    /// Where tests are run.
+    pub(crate) library: PathBuf,
+}
+
+/// More often nothing is left to leave out, or the sources do not compile at all.
+const MOST_CHECKS: usize = 30;
+
+/// Tests of the sources' texts, and those that take minutes.
+const NOT_RUN: [&str; 3] = ["layers", "stress", "races"];
+
+pub(crate) fn build(root: &Path, kept: &Path) -> io::Result<Built> {
+    let known = kept.join("left-out");
+    let text = fs::read_to_string(&known).unwrap_or_default();
+    let mut left_out: BTreeSet<String> = text.lines().map(str::to_owned).collect();
+    let folder = kept.join("build");
+    let library: &[&str] = &["check", "-p", "cmwq", "--lib", "--profile", "test"];
+    let simulated: &[&str] = &["check", "-p", "cmwq-simulated", "--release"];
+    let (mut sites, mut tree) = put_in(root, kept, &left_out)?;
+    for arguments in [library, simulated] {
+        let mut checks = 0;
+        loop {
+            let mut cargo = copy::cargo(&tree, &folder, arguments);
+            let more = errors(quiet(&mut cargo), &sites)?;
+            if more.is_empty() {
+                break;
+            }
+            checks += 1;
+            if checks > MOST_CHECKS {
+                return Err(failed("the changed sources do not compile"));
+            }
+            left_out.extend(more);
+            println!("{} places that do not compile are left out", left_out.len());
+            let text: Vec<&str> = left_out.iter().map(String::as_str).collect();
+            fs::write(&known, text.join("\n"))?;
+            (sites, tree) = put_in(root, kept, &left_out)?;
+        }
+    }
+    println!(
+        "{} mutants: building the simulator and the tests",
+        sites.mutants.len()
+    );
+    let sim = ["build", "--release", "-p", "cmwq-sim"];
+    copy::said(quiet(&mut copy::cargo(&tree, &folder, &sim)))?;
+    let tests = ["test", "-p", "cmwq", "--tests", "--no-run"];
+    let mut cargo = copy::cargo(&tree, &folder, &tests);
+    cargo.env("CARGO_PROFILE_TEST_OPT_LEVEL", "1");
+    let said = copy::said(quiet(&mut cargo))?;
+    let mut tests: Vec<PathBuf> = copy::programs(&said).map(|path| tree.join(path)).collect();
+    if tests.is_empty() {
+        return Err(failed("cargo names no tests"));
+    }
+    let unit = tests.remove(0);
+    tests.retain(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        !NOT_RUN.iter().any(|begins| name.starts_with(begins))
+    });
+    Ok(Built {
+        mutants: sites.mutants,
+        sim: folder.join("release/cmwq-sim"),
+        unit,
+        tests,
+        library: tree.join("crates/cmwq"),
+    })
+}
+
+/// What is unused when it is asked for is of no interest.
+fn quiet(cargo: &mut Command) -> Command {
+    cargo.env("RUSTFLAGS", "--cap-lints=allow -Awarnings");
+    std::mem::replace(cargo, Command::new("cargo"))
+}
+
+fn put_in(root: &Path, kept: &Path, left_out: &BTreeSet<String>) -> io::Result<(Sites, PathBuf)> {
+    let mut sites = None;
+    let tree = copy::of_workspace(root, kept, |sources| {
+        sites = Some(sites::put_in(sources, left_out)?);
+        Ok(())
+    })?;
+    Ok((sites.expect("it was called"), tree))
+}
+
+/// The keys of the places that the compiler does not like; an error if it names no place.
+fn errors(mut cargo: Command, sites: &Sites) -> io::Result<BTreeSet<String>> {
+    let output = cargo.arg("--message-format=json").output()?;
+    let mut keys = BTreeSet::new();
+    if output.status.success() {
+        return Ok(keys);
+    }
+    let mut other = String::from_utf8_lossy(&output.stderr).into_owned();
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let Ok(said) = serde_json::from_str::<serde_json::Value>(line) else {
+            continue;
+        };
+        let message = &said["message"];
+        if message["level"] != "error" {
+            continue;
+        }
+        match blamed(message, sites) {
+            Some(key) => drop(keys.insert(key)),
+            None => other += message["rendered"].as_str().unwrap_or_default(),
+        }
+    }
+    match keys.is_empty() {
+        true => Err(failed(&other)),
+        false => Ok(keys),
+    }
+}
+
+/// The smallest place around what the message or one of its notes points at.
+fn blamed(message: &serde_json::Value, sites: &Sites) -> Option<String> {
+    let notes = message["children"].as_array()?.iter();
+    let all = std::iter::once(message).chain(notes);
+    let spans = all.filter_map(|part| part["spans"].as_array()).flatten();
+    for span in spans {
+        let path = span["file_name"].as_str()?;
+        let file = path.split("cmwq/src/").last()?;
+        let at = span["byte_start"].as_u64()? as usize..span["byte_end"].as_u64()? as usize;
+        let around = sites.places.get(file).into_iter().flatten();
+        let around = around.filter(|(range, _)| range.start <= at.start && at.end <= range.end);
+        if let Some((_, key)) = around.min_by_key(|(range, _)| range.len()) {
+            return Some(key.clone());
+        }
+    }
+    None
+}
