@@ -4,6 +4,7 @@
 use super::sites::{self, Mutant, Sites};
 use crate::copy::{self, failed};
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
@@ -112,10 +113,11 @@ fn errors(mut cargo: Command, sites: &Sites) -> io::Result<BTreeSet<String>> {
         if message["level"] != "error" {
             continue;
         }
-        match blamed(message, sites) {
-            Some(key) => drop(keys.insert(key)),
-            None => other += message["rendered"].as_str().unwrap_or_default(),
+        let blamed = blamed(message, sites);
+        if blamed.is_empty() {
+            other += message["rendered"].as_str().unwrap_or_default();
         }
+        keys.extend(blamed);
     }
     match keys.is_empty() {
         true => Err(failed(&other)),
@@ -123,20 +125,35 @@ fn errors(mut cargo: Command, sites: &Sites) -> io::Result<BTreeSet<String>> {
     }
 }
 
-/// The smallest place around what the message or one of its notes points at.
-fn blamed(message: &serde_json::Value, sites: &Sites) -> Option<String> {
-    let notes = message["children"].as_array()?.iter();
+/// The smallest place around what the message or one of its notes points at. If there is none, those
+/// between the first and the last of what they point at: what ended a borrow may be missing there.
+fn blamed(message: &serde_json::Value, sites: &Sites) -> Vec<String> {
+    let notes = message["children"].as_array().into_iter().flatten();
     let all = std::iter::once(message).chain(notes);
-    let spans = all.filter_map(|part| part["spans"].as_array()).flatten();
-    for span in spans {
-        let path = span["file_name"].as_str()?;
-        let file = path.split("cmwq/src/").last()?;
-        let at = span["byte_start"].as_u64()? as usize..span["byte_end"].as_u64()? as usize;
-        let around = sites.places.get(file).into_iter().flatten();
-        let around = around.filter(|(range, _)| range.start <= at.start && at.end <= range.end);
+    let spans: Vec<(&str, Range<usize>)> = all
+        .filter_map(|part| part["spans"].as_array())
+        .flatten()
+        .filter_map(|span| {
+            let file = span["file_name"].as_str()?.split("cmwq/src/").last()?;
+            let at = |name: &str| span[name].as_u64().map(|at| at as usize);
+            Some((file, at("byte_start")?..at("byte_end")?))
+        })
+        .collect();
+    let places = |file: &str| sites.places.get(file).into_iter().flatten();
+    for (file, at) in &spans {
+        let around = places(file).filter(|(r, _)| r.start <= at.start && at.end <= r.end);
         if let Some((_, key)) = around.min_by_key(|(range, _)| range.len()) {
-            return Some(key.clone());
+            return vec![key.clone()];
         }
     }
-    None
+    let Some((file, _)) = spans.first() else {
+        return Vec::new();
+    };
+    let here = || spans.iter().filter(|(other, _)| other == file);
+    let first = here().map(|(_, at)| at.start).min().unwrap_or(0);
+    let last = here().map(|(_, at)| at.end).max().unwrap_or(0);
+    places(file)
+        .filter(|(range, _)| first <= range.start && range.end <= last)
+        .map(|(_, key)| key.clone())
+        .collect()
 }

@@ -189,6 +189,34 @@ fn a_drain_and_a_shutdown_refuse_those_that_wait_for_room() {
     shutdown.wait().unwrap();
 }
 
+/// It comes without room of its own, so it gives none back.
+#[test]
+fn an_item_that_is_moved_into_a_drain_leaves_the_room_of_others() {
+    let engine = engine("l3:1 core:4 pu:1");
+    let _deadline = Deadline::new("moved into a drain", &engine);
+    let (wq, door) = busy(&engine, 1);
+    wq.execute(|| ()).unwrap();
+    let work = DelayedWork::new(|| ());
+    let armed = wq.queue_delayed(&work, Duration::from_secs(3600));
+    assert_eq!(armed, Queued::Accepted);
+    let (full, moved, left) = std::thread::scope(|scope| {
+        let drains = scope.spawn(|| wq.drain());
+        // It is full, so this waits for the drain.
+        let full = wq.room().wait().err();
+        let moved = wq.mod_delayed(&work, Duration::ZERO);
+        let left = waiting(&engine);
+        door.open.complete();
+        drains.join().unwrap().unwrap();
+        (full, moved, left)
+    });
+    let refused = Moved::Refused {
+        why: Refused::Draining,
+        was_pending: true,
+    };
+    assert_eq!((full, moved), (Some(Refused::Draining), refused));
+    assert_eq!((left, waiting(&engine)), (1, 0));
+}
+
 #[test]
 fn an_item_cannot_wait_for_room_in_its_own_queue() {
     let engine = engine("l3:1 core:4 pu:1");

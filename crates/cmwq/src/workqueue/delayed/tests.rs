@@ -51,3 +51,20 @@ fn a_cancel_at_the_greatest_depth_leaves_the_depth_as_it_is() {
         assert_eq!(enabled.count(), 1, "with its timer: {with_timer}");
     }
 }
+
+#[test]
+fn a_cancel_leaves_an_item_enabled() {
+    let item = RawDelayedWork::new(stubs::nothing);
+    for with_timer in [true, false] {
+        let removed = match with_timer {
+            true => item.cancel_sync(),
+            false => item.work().cancel_sync(),
+        };
+        let is_disabled = item.work().is_disabled();
+        assert_eq!(
+            (removed, is_disabled),
+            (false, false),
+            "with its timer: {with_timer}"
+        );
+    }
+}
