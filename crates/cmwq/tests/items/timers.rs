@@ -1,7 +1,9 @@
 //! The timer thread: how long it sleeps, what may delay it, and the visible state of an item whose
 //! timer is armed.
 
-use crate::harness::{Deadline, Door, engine, eventually, in_own_process, threads_named};
+use crate::harness::{
+    Deadline, Door, engine, eventually, in_own_process, is_asleep, threads_named,
+};
 use cmwq::raw::{RawDelayedWork, RawWork};
 use cmwq::types::Queued;
 use cmwq::{Completion, DelayedWork, Engine, Work, WorkerThreads, Workqueue};
@@ -70,6 +72,7 @@ fn a_delay_without_end_costs_nothing() {
         let timer = || threads_named("cmwq-timer");
         eventually(|| timer().len() == 1);
         let (tid, _) = timer()[0];
+        eventually(|| is_asleep(tid));
         let before = sleeps(tid);
         // As long as nothing else is armed, it has nothing to wake up for.
         Completion::new().wait_timeout(Duration::from_millis(200));
