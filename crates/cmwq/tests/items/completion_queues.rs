@@ -322,6 +322,19 @@ fn an_owner_that_waits_sleeps_until_an_entry_comes() {
 }
 
 #[test]
+fn an_item_that_is_shown_as_another_function_posts_its_result() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("shown", &engine);
+    let wq = engine.workqueue("t").build().unwrap();
+    let done = CompletionQueue::new();
+    done.submit_as(&wq, 7, quiet_panic as fn() -> ! as usize, || 42)
+        .unwrap();
+    wq.flush().unwrap();
+    let Completed { token, result, .. } = done.try_next().expect("it has ended");
+    assert_eq!((token, result.unwrap()), (7, 42));
+}
+
+#[test]
 fn a_wait_ends_when_its_time_is_over_and_the_next_one_gets_its_entry() {
     let engine = engine("l3:1 core:2 pu:1");
     let _deadline = Deadline::new("a deadline", &engine);
