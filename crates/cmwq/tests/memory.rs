@@ -4,7 +4,7 @@
 
 mod harness;
 
-use cmwq::{Completion, JoinHandle, Work};
+use cmwq::{Completion, CompletionQueue, JoinHandle, Work};
 use harness::{Deadline, engine, number};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -109,4 +109,21 @@ fn spawned_items_leave_nothing_behind() {
     });
     wq.flush().unwrap();
     std::hint::black_box(sum);
+}
+
+/// A thread keeps the memory of some small objects that it has freed.
+#[test]
+fn threads_that_end_leave_nothing_behind() {
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    let engine = engine("l3:1 core:1 pu:1");
+    let _deadline = Deadline::new("threads that end", &engine);
+    const THREADS: u64 = 3_000;
+    stays_flat("threads", THREADS * BATCH, |_| {
+        let thread = std::thread::spawn(|| {
+            let done = CompletionQueue::new();
+            (0..64).for_each(|token| done.post(token, ()).unwrap());
+            assert_eq!(done.drain(64, &mut Vec::new()), 64);
+        });
+        thread.join().unwrap();
+    });
 }

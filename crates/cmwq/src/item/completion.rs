@@ -154,6 +154,24 @@ mod tests {
     }
 
     #[test]
+    fn threads_that_take_at_the_same_time_take_as_many_as_were_completed() {
+        const MANY: usize = 200_000;
+        let done = std::sync::Arc::new(Completion::new());
+        (0..MANY).for_each(|_| done.complete_one());
+        let (sender, taken) = std::sync::mpsc::channel();
+        for _ in 0..4 {
+            let (sender, done) = (sender.clone(), done.clone());
+            std::thread::spawn(move || {
+                let taken = std::iter::from_fn(|| done.try_wait().then_some(()));
+                let _ = sender.send(taken.count());
+            });
+        }
+        let deadline = Duration::from_secs(60);
+        let each = (0..4).map(|_| taken.recv_timeout(deadline).expect("a thread hangs"));
+        assert_eq!(each.sum::<usize>(), MANY);
+    }
+
+    #[test]
     fn all_that_sleep_are_let_go_one_by_one() {
         let done = Completion::new();
         std::thread::scope(|scope| {

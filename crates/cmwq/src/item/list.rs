@@ -251,6 +251,49 @@ mod tests {
     }
 
     #[test]
+    fn a_list_full_of_other_items_is_walked_once_for_all_of_a_pool_workqueue() {
+        let (others, own) = (500, 50);
+        let items: Vec<RawWork> = (0..others + own).map(|_| RawWork::new(nothing)).collect();
+        let mut list = List::new(ListKind::Worklist);
+        for (n, item) in items.iter().enumerate() {
+            // SAFETY: the items outlive the list, and every claim is released below.
+            let mut item = unsafe { Pending::claim(NonNull::from(item)) }.expect("idle");
+            item.set_destination(1, u32::from(n >= others));
+            list.push_back(item);
+        }
+        let before = crate::item::touched::so_far();
+        for item in &items[others..] {
+            let found = list.take_next_of(1, items.len()).expect("it is there");
+            assert_eq!(found.address(), item.address());
+            found.release();
+        }
+        let walked = crate::item::touched::so_far() - before;
+        assert!(walked < 2 * items.len(), "{walked} steps");
+        while let Some(item) = list.pop_front() {
+            item.release();
+        }
+    }
+
+    #[test]
+    fn an_item_put_before_all_others_can_be_taken_out_whatever_it_has_noted() {
+        let items = [(); 2].map(|()| RawWork::new(nothing));
+        let mut list = List::new(ListKind::Worklist);
+        for item in &items {
+            // SAFETY: the items outlive the list, and every claim is released below.
+            let mut item = unsafe { Pending::claim(NonNull::from(item)) }.expect("idle");
+            // As when it comes back from a batch that was closed.
+            item.note_batch(16);
+            list.push_front(item);
+        }
+        // SAFETY: it was pushed above.
+        unsafe { list.remove(&items[1]) }.release();
+        assert_eq!(list.head(), Some(items[0].address()));
+        // SAFETY: as above.
+        unsafe { list.remove(&items[0]) }.release();
+        assert!(list.is_empty());
+    }
+
+    #[test]
     fn any_item_can_be_taken_out_and_the_rest_keeps_its_order() {
         let items: Vec<RawWork> = (0..5).map(|_| RawWork::new(nothing)).collect();
         for taken in 0..5 {

@@ -362,6 +362,25 @@ mod tests {
         assert_eq!(wheel.expire(70_000), Some(7));
     }
 
+    /// What is armed later for a slot whose distribution was cut short expires in its own time, and
+    /// keeps no other entry from that.
+    #[test]
+    fn a_slot_that_was_emptied_by_cancels_may_be_used_again() {
+        let mut wheel = Wheel::new(0);
+        let keys: Vec<Key> = (0..1024).map(|id| wheel.arm(1_000, id)).collect();
+        assert_eq!(wheel.expire(1_000), None, "some are distributed");
+        for (id, key) in keys.into_iter().enumerate() {
+            assert_eq!(wheel.cancel(key), Some(id));
+        }
+        let next_turn = (SLOTS * SLOTS) as u64;
+        assert_eq!(wheel.expire(next_turn), None);
+        wheel.arm(next_turn + 1_000, 1);
+        wheel.arm(next_turn + 2, 2);
+        assert_eq!(wheel.expire(next_turn + 2), Some(2));
+        assert_eq!(wheel.expire(next_turn + 999), None);
+        assert_eq!(wheel.expire(next_turn + 1_000), Some(1));
+    }
+
     #[test]
     fn a_key_does_not_cancel_the_next_entry_of_its_number() {
         let mut wheel = Wheel::new(0);

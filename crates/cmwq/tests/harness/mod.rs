@@ -230,6 +230,13 @@ pub(crate) fn threads_named(part: &str) -> Vec<(i32, String)> {
         .collect()
 }
 
+/// Whether the thread sleeps.
+pub(crate) fn is_asleep(tid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")).expect("/proc");
+    let (_, state) = stat.rsplit_once(") ").expect("the name is in brackets");
+    state.starts_with('S')
+}
+
 /// The calling thread's name.
 pub(crate) fn own_name() -> String {
     let name = std::fs::read_to_string("/proc/thread-self/comm").expect("/proc");

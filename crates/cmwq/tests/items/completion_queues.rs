@@ -1,7 +1,9 @@
 //! Completion queues: each entry is drained once, in order, by one owner; no owner sleeps beside an
 //! entry; no poster makes system calls for an owner that is awake.
 
-use crate::harness::{Alive, Deadline, Door, Random, engine, hold, quiet_panic, seed};
+use crate::harness::{
+    Alive, Deadline, Door, Random, engine, eventually, hold, is_asleep, quiet_panic, seed,
+};
 use cmwq::types::{Completed, NotPosted, NotSubmitted};
 use cmwq::{CompletionQueue, JoinError, Refused, Work};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -298,6 +300,38 @@ fn an_armed_owner_that_goes_away_leaves_the_signal_to_the_others() {
     drop(other);
     third.post(2, ()).expect("it is open");
     assert!(is_readable(&third, true));
+}
+
+#[test]
+fn an_owner_that_waits_sleeps_until_an_entry_comes() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("sleeps", &engine);
+    let done = CompletionQueue::new();
+    let poster = done.poster();
+    let (sender, tid) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(move || {
+            sender.send(rustix::thread::gettid()).unwrap();
+            done.wait(1, &mut Vec::new())
+        });
+        let tid = tid.recv().unwrap().as_raw_nonzero().get();
+        eventually(|| is_asleep(tid));
+        poster.post(1, ()).unwrap();
+        assert_eq!(waiter.join().unwrap(), 1);
+    });
+}
+
+#[test]
+fn an_item_that_is_shown_as_another_function_posts_its_result() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("shown", &engine);
+    let wq = engine.workqueue("t").build().unwrap();
+    let done = CompletionQueue::new();
+    done.submit_as(&wq, 7, quiet_panic as fn() -> ! as usize, || 42)
+        .unwrap();
+    wq.flush().unwrap();
+    let Completed { token, result, .. } = done.try_next().expect("it has ended");
+    assert_eq!((token, result.unwrap()), (7, 42));
 }
 
 #[test]

@@ -437,3 +437,34 @@ fn an_item_of_another_value_is_refused() {
     assert!(text.contains("no part of the value"), "{text}");
     assert!(!other.work.is_pending() && Arc::strong_count(&other) == 2);
 }
+
+/// The pool has one CPU: what comes behind the canceller begins when that waits, or has ended.
+#[test]
+fn a_cancel_that_waits_returns_when_the_delayed_items_function_has_ended() {
+    struct Slow {
+        door: Arc<Door>,
+        is_over: AtomicUsize,
+        poll: EmbeddedDelayedWork<Slow>,
+    }
+    let engine = engine_without_hogs("l3:1 core:1 pu:1");
+    let _deadline = Deadline::new("cancels and waits", &engine);
+    let wq = engine.workqueue("t").workers_only().build().unwrap();
+    let slow = Arc::new(Slow {
+        door: Door::new(),
+        is_over: AtomicUsize::new(0),
+        poll: EmbeddedDelayedWork::new(|slow: Arc<Slow>| {
+            slow.door.pass();
+            slow.is_over.store(1, Ordering::SeqCst);
+        }),
+    });
+    let queued = wq.queue_delayed_embedded(&slow, |slow| &slow.poll, Duration::ZERO);
+    assert!(queued.is_accepted());
+    slow.door.wait_for(1);
+    let (canceller, opener) = (slow.clone(), slow.door.clone());
+    let seen = wq.spawn(move || {
+        assert!(canceller.poll.cancel_sync().is_none(), "it is not pending");
+        canceller.is_over.load(Ordering::SeqCst)
+    });
+    wq.execute(move || opener.open.complete()).unwrap();
+    assert_eq!(seen.join().unwrap(), 1);
+}

@@ -1,9 +1,11 @@
 //! The timer thread: how long it sleeps, what may delay it, and the visible state of an item whose
 //! timer is armed.
 
-use crate::harness::{Deadline, Door, engine, eventually, in_own_process, threads_named};
-use cmwq::raw::{RawDelayedWork, RawWork};
-use cmwq::types::Queued;
+use crate::harness::{
+    Deadline, Door, engine, eventually, in_own_process, is_asleep, threads_named,
+};
+use cmwq::raw::{MoveIf, RawDelayedWork, RawWork};
+use cmwq::types::{Moved, Queued};
 use cmwq::{Completion, DelayedWork, Engine, Work, WorkerThreads, Workqueue};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -70,6 +72,7 @@ fn a_delay_without_end_costs_nothing() {
         let timer = || threads_named("cmwq-timer");
         eventually(|| timer().len() == 1);
         let (tid, _) = timer()[0];
+        eventually(|| is_asleep(tid));
         let before = sleeps(tid);
         // As long as nothing else is armed, it has nothing to wake up for.
         Completion::new().wait_timeout(Duration::from_millis(200));
@@ -355,4 +358,27 @@ fn the_flush_of_an_item_that_runs_and_is_armed_again_waits_for_the_run() {
         assert!(runs == 1, "waited: {waited:?}, runs: {runs}");
     });
     assert!(inner.is_pending() && item.delayed.cancel());
+}
+
+// ---- a timer that ends early enough ----
+
+#[test]
+fn a_timer_that_ends_before_the_new_delay_would_stays_as_it_is() {
+    unsafe extern "C-unwind" fn nothing(_: NonNull<RawWork>) {}
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("later", &engine);
+    let wq = queue(&engine);
+    let item = Box::new(RawDelayedWork::new(nothing));
+    let at = NonNull::from(&*item);
+    let sooner = |delay| {
+        // SAFETY: the item is cancelled before it goes.
+        let moved = unsafe { wq.mod_delayed_raw_if(MoveIf::Later, None, at, delay, None) };
+        moved.unwrap()
+    };
+    assert_eq!(sooner(2 * LONG), Some(Moved::Accepted), "it was idle");
+    assert_eq!(sooner(3 * LONG), None);
+    assert!(item.work().is_pending() && item.time_left() <= 2 * LONG + SOON);
+    assert_eq!(sooner(LONG), Some(Moved::Pending));
+    assert!(item.time_left() <= LONG + SOON);
+    assert!(item.cancel());
 }

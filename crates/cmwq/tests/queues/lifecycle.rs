@@ -64,6 +64,27 @@ fn an_awaited_flush_covers_what_was_queued_before_and_no_more() {
 }
 
 #[test]
+fn a_flush_that_is_given_up_leaves_no_waker_behind() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("given up", &engine);
+    let wq = engine.workqueue("t").build().unwrap();
+    let door = Door::new();
+    held(&wq, &door);
+    let counts = Arc::new(Counts::default());
+    let waker = Waker::from(counts.clone());
+    let mut context = Context::from_waker(&waker);
+    for _ in 0..3 {
+        let mut flush = Box::pin(wq.flush_async());
+        assert!(flush.as_mut().poll(&mut context).is_pending());
+        drop(flush);
+        assert_eq!(Arc::strong_count(&counts), 2, "the waker and its clones");
+    }
+    door.open.complete();
+    wq.flush().unwrap();
+    assert_eq!(counts.woken(), 0);
+}
+
+#[test]
 fn a_canceller_of_the_last_item_wakes_a_flush_too() {
     let engine = engine("l3:1 core:2 pu:1");
     let _deadline = Deadline::new("flushed by a cancel", &engine);

@@ -1,9 +1,12 @@
 //! Warnings of wrong use: waits that would never end, and waits where memory is freed.
 
-use crate::harness::{Deadline, Door, Heard, counting, engine, eventually, held, in_own_process};
+use crate::harness::{
+    Deadline, Door, Heard, block_on, counting, engine, eventually, held, in_own_process,
+};
 use cmwq::Work;
 use cmwq::raw::{current_work, in_memory_reclaim};
 use cmwq::types::FlushError;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 #[test]
@@ -108,11 +111,13 @@ fn a_drain_that_goes_on_says_so_at_the_tenth_flush() {
         let _deadline = Deadline::new("drains", &engine);
         let wq = Arc::new(engine.workqueue("again").build().unwrap());
         let said = "workqueue again: draining takes long, 10 flushes so far";
+        let expected = Arc::new(AtomicUsize::new(1));
         let me: Arc<std::sync::OnceLock<Work>> = Arc::default();
         let work = Work::new({
             let (me, wq, heard) = (Arc::downgrade(&me), Arc::downgrade(&wq), heard.clone());
+            let expected = expected.clone();
             move || {
-                if heard.count("draining takes long") == 0 {
+                if heard.count("draining takes long") < expected.load(Ordering::SeqCst) {
                     let (me, wq) = (me.upgrade().unwrap(), wq.upgrade().unwrap());
                     assert!(wq.queue(me.get().unwrap()).is_accepted());
                 }
@@ -126,5 +131,10 @@ fn a_drain_that_goes_on_says_so_at_the_tenth_flush() {
         assert!(wq.queue(&work).is_accepted());
         wq.drain().unwrap();
         assert_eq!(heard.count("draining takes long"), 1);
+        // So does one that is awaited.
+        expected.store(2, Ordering::SeqCst);
+        assert!(wq.queue(&work).is_accepted());
+        block_on(wq.drain_async()).unwrap();
+        assert_eq!(heard.with("draining takes long"), [said, said]);
     });
 }

@@ -258,6 +258,45 @@ mod tests {
     }
 
     #[test]
+    fn what_was_added_to_a_chunk_that_is_taken_meanwhile_is_published_all_the_same() {
+        let (chunks, open) = (
+            ChunkStore::of_items(1, 0, &OldestBatch::new(), &ChunkNumbers::default()),
+            OpenChunk::none(),
+        );
+        let inbox = Inbox::default();
+        let works = works(16, |_| true);
+        let chain_of = |range: std::ops::Range<usize>| {
+            let mut chain = Chain::new(Some(&chunks), &open);
+            for work in &works[range] {
+                // SAFETY: the item exists until the end of the test.
+                let item = unsafe { Pending::claim(NonNull::from(work)) }.expect("it is idle");
+                chain.add(item, false);
+            }
+            chain
+        };
+        let mut taken = Taken::default();
+        let mut take = || {
+            taken.take_all(&inbox);
+            let items = std::iter::from_fn(|| taken.pop_front());
+            let taken = items.map(|item| {
+                let address = item.address();
+                item.release();
+                address
+            });
+            taken.collect::<Vec<_>>()
+        };
+        let mut first = chain_of(0..8);
+        first.finish();
+        inbox.push_chain(first);
+        let mut second = chain_of(8..16);
+        let addresses: Vec<usize> = works.iter().map(RawWork::address).collect();
+        assert_eq!(take(), addresses[..8]);
+        second.finish();
+        inbox.push_chain(second);
+        assert_eq!(take(), addresses[8..]);
+    }
+
+    #[test]
     fn order_is_kept_across_functions_and_items_that_go_alone() {
         let works = works(40, |at| !(20..22).contains(&at));
         let (order, nodes) = publish(&works, 40, |at| at == 30);

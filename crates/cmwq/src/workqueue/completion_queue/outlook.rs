@@ -125,3 +125,41 @@ impl<T> CompletionQueueState<T> {
         self.last_queue.store(core.serial, Ordering::Relaxed);
     }
 }
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+    use crate::Engine;
+    use crate::pool::stubs;
+
+    fn state() -> Arc<CompletionQueueState<()>> {
+        Arc::new(CompletionQueueState::new(None, None))
+    }
+
+    /// Otherwise a later item of the thread could be told that it waits for its own entry.
+    #[test]
+    fn a_thread_runs_the_items_of_a_queue_until_they_end() {
+        let (one, other) = (state(), state());
+        let outer = RunsHere::begin(Some(&one));
+        let inner = RunsHere::begin(Some(&other));
+        assert!(other.has_items_here());
+        drop(inner);
+        assert!(one.has_items_here() && !other.has_items_here());
+        drop(outer);
+        assert!(!one.has_items_here());
+    }
+
+    #[test]
+    fn workqueues_that_are_gone_are_forgotten() {
+        let engine = Engine::builder().build().expect("an engine");
+        let state = state();
+        for _ in 0..5 {
+            let queue = engine.workqueue("t").build().expect("a queue");
+            state.note_queue(&queue);
+            let core = Arc::downgrade(&queue.core);
+            drop(queue);
+            stubs::eventually(|| core.strong_count() == 0);
+        }
+        assert_eq!(state.queues.lock().len(), 1, "the last one only");
+    }
+}

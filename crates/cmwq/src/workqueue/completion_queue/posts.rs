@@ -251,3 +251,26 @@ impl<T> Drop for TakenPosts<T> {
         self.for_each(dispose);
     }
 }
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    /// In the child of a fork nobody closes the list before it is dropped.
+    #[test]
+    fn entries_that_nobody_takes_are_dropped_with_the_list() {
+        let value = Arc::new(());
+        let posts = Posts::new();
+        for _ in 0..3 {
+            assert!(matches!(posts.post(value.clone()), Posted::Quiet));
+        }
+        let mut taken = posts.take();
+        assert!(taken.next().is_some());
+        drop(taken);
+        assert_eq!(Arc::strong_count(&value), 1, "the rest of what was taken");
+        assert!(matches!(posts.post(value.clone()), Posted::Quiet));
+        drop(posts);
+        assert_eq!(Arc::strong_count(&value), 1);
+    }
+}

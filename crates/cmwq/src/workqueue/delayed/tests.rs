@@ -68,3 +68,18 @@ fn a_cancel_leaves_an_item_enabled() {
         );
     }
 }
+
+#[test]
+fn an_item_with_too_many_instances_is_idle_after_the_panic_that_says_so() {
+    let wq = queue();
+    let work = DelayedWork::new(|| ());
+    let instances = std::iter::from_fn(|| work.work.lend().map(std::mem::forget));
+    let instances = instances.count();
+    let queue = std::panic::AssertUnwindSafe(|| wq.queue_delayed(&work, LONG));
+    let queued = std::panic::catch_unwind(queue);
+    assert!(queued.is_err());
+    assert!(!work.is_pending());
+    (0..instances).for_each(|_| work.work.unlend());
+    assert_eq!(wq.queue_delayed(&work, LONG), Queued::Accepted);
+    assert!(work.cancel());
+}

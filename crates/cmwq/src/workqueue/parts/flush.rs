@@ -53,8 +53,6 @@ struct FlushState {
     /// The wakers of tasks that wait for the next completion, each with the number of its
     /// [`Awaited`].
     tasks: BTreeMap<u64, Foreign<Waker>>,
-    /// The wakers that the lock holder has to call after it has released the lock.
-    woken: Woken,
     /// The number that the next task gets.
     next_task: u64,
 }
@@ -128,12 +126,6 @@ impl FlushGenerations {
         }
         if state.begun == mine {
             self.begin(&mut state, members());
-            let woken = std::mem::take(&mut state.woken);
-            if !woken.is_empty() {
-                drop(state);
-                wake(woken);
-                state = self.state.lock();
-            }
         }
         while state.complete <= mine {
             state = self.wait_for_change(state, notice);
@@ -165,7 +157,7 @@ impl FlushGenerations {
     /// workqueues `members()` had accepted before the first call has ended. `false`: `waker` will
     /// be woken when the caller should call again.
     ///
-    /// The caller holds no lock, because this may call wakers of other tasks.
+    /// The caller holds no lock, because cloning and dropping a waker is code of the program.
     pub(crate) fn poll(
         &self,
         awaited: &mut Awaited,
@@ -177,7 +169,6 @@ impl FlushGenerations {
                 drop(pwq.pool.lock_accepting());
             }
         }
-        // Cloning and dropping a waker is code of the program, so it happens without the lock.
         let mut waker = Some(Foreign::new(waker.clone()));
         let mut state = self.state.lock();
         let mine = *awaited.mine.get_or_insert(state.begun);
@@ -193,10 +184,8 @@ impl FlushGenerations {
             state.tasks.insert(task, waker);
             awaited.task = Some(task);
         }
-        let woken = std::mem::take(&mut state.woken);
         drop(state);
         drop(own);
-        wake(woken);
         complete
     }
 
@@ -232,19 +221,21 @@ impl FlushGenerations {
         if let Some(generation) = state.outstanding.back_mut() {
             generation.busy += busy;
         }
-        self.one_done(state, old);
+        // A task that waits, waits for an older generation that is outstanding: a new one completes
+        // at once only if there is none.
+        let woken = self.one_done(state, old);
+        debug_assert!(woken.is_empty(), "a task waits for nothing");
     }
 
     /// Notes that one pool workqueue has no item of `colour` in flight any more. The caller wakes
     /// the returned tasks.
     #[must_use]
     pub(crate) fn colour_done(&self, colour: u32) -> Woken {
-        let mut state = self.state.lock();
-        self.one_done(&mut state, colour);
-        std::mem::take(&mut state.woken)
+        self.one_done(&mut self.state.lock(), colour)
     }
 
-    fn one_done(&self, state: &mut FlushState, colour: u32) {
+    /// Completes the generations that are done now; returns the tasks that waited for that.
+    fn one_done(&self, state: &mut FlushState, colour: u32) -> Woken {
         if let Some(generation) = state
             .outstanding
             .iter_mut()
@@ -261,11 +252,11 @@ impl FlushGenerations {
             state.outstanding.pop_front();
             state.complete += 1;
         }
-        if state.complete != before {
-            self.changed.notify_all();
-            let FlushState { tasks, woken, .. } = state;
-            woken.extend(std::mem::take(tasks).into_values());
+        if state.complete == before {
+            return Woken::new();
         }
+        self.changed.notify_all();
+        std::mem::take(&mut state.tasks).into_values().collect()
     }
 }
 

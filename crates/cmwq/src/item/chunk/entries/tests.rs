@@ -77,3 +77,22 @@ fn chunks_that_nobody_needs_are_freed_but_for_a_few() {
     assert_eq!(nodes.map(use_up), [1, 1]);
     assert_eq!(spare(), KEPT + 2);
 }
+
+/// Tables of a pool are as long as the largest number, and there are not more numbers than fit into
+/// an item's location.
+#[test]
+fn the_number_of_a_chunk_that_is_freed_is_used_again() {
+    let numbers = ChunkNumbers::default();
+    for _ in 0..3 {
+        let chunks = ChunkStore::of_closures(1, 0, &OldestBatch::new(), &numbers);
+        let open = OpenChunk::none();
+        let nodes: Vec<NonNull<RawWork>> = (0..20)
+            .map(|_| chunks.make(&nothing(), &open, MOST))
+            .collect();
+        nodes
+            .into_iter()
+            .for_each(|node| assert_eq!(use_up(node), 1));
+    }
+    let free = numbers.take();
+    assert!(free < 30, "{free} chunks have kept their numbers");
+}

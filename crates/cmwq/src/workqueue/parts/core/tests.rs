@@ -1,12 +1,16 @@
 //! Tests of which items a drain waits for, and of the numbers of pools.
 
-use crate::Engine;
+use super::WqCore;
 use crate::engine::epochs;
 use crate::item::{Pending, closure};
 use crate::pool::{Pool, stubs};
 use crate::sys::atomic::Ordering;
 use crate::sys::epoch::Replaced;
+use crate::topology::Topology;
 use crate::types::WorkqueueAttrs;
+use crate::workqueue::parts::kind::{Flags, WorkqueueKind};
+use crate::workqueue::parts::limits::Limits;
+use crate::{Engine, Workqueue};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
@@ -102,4 +106,33 @@ fn an_item_of_an_ordered_queue_follows_a_slot_that_was_replaced_just_now() {
     let ended = queue.shutdown().wait_timeout(Duration::from_secs(60));
     ended.expect("both items have ended");
     assert_eq!(there, 1, "it could overtake an item that is there");
+}
+
+#[test]
+fn limits_follow_cpus_that_change_while_the_queue_is_made() {
+    let topology = Topology::from_synthetic("numa:2 core:4 pu:1").expect("a valid description");
+    let engine = Engine::builder().topology(topology).build();
+    let engine = engine.expect("an engine");
+    let (kind, attrs) = (WorkqueueKind::Unbound, WorkqueueAttrs::default());
+    // The first half of what the builder does.
+    let limits = Limits::new(&engine, kind, &attrs, 64, None);
+    let before = limits.values();
+    let cpus = "0-3,4".parse().expect("a list of CPUs");
+    engine
+        .set_unbound_cpumask(&cpus)
+        .expect("CPUs that are there");
+    let core = WqCore::new(
+        "q".into(),
+        engine.clone(),
+        kind,
+        Flags::default(),
+        attrs,
+        limits,
+        None,
+    );
+    let queue = Workqueue::new(core.expect("a queue"));
+    let later = engine.workqueue("later").max_active(64).build();
+    let values = queue.core.limits.values();
+    assert_eq!(values, later.expect("a queue").core.limits.values());
+    assert_ne!(values, before, "more of one node than of the other");
 }
