@@ -473,6 +473,7 @@ fn a_worker_that_pauses_below_a_quota_performs_its_deferred_wake_ups_first() {
 
 mod flush;
 mod holds;
+mod kept;
 mod raw;
 mod retired;
 mod searchers;
