@@ -77,3 +77,13 @@ fn chunks_that_nobody_needs_are_freed_but_for_a_few() {
     assert_eq!(nodes.map(use_up), [1, 1]);
     assert_eq!(spare(), KEPT + 2);
 }
+
+#[test]
+fn a_chunk_is_used_again_though_its_maker_has_ended_without_a_word() {
+    let chunks = ChunkStore::of_closures(1, 0, &OldestBatch::new(), &ChunkNumbers::default());
+    let open = OpenChunk::none();
+    let node = chunks.make(&nothing(), &open, MOST);
+    drop(open);
+    assert_eq!(use_up(node), 1);
+    assert_eq!(chunks.spare.lock().others.len(), 1);
+}
