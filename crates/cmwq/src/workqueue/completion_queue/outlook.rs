@@ -125,3 +125,21 @@ impl<T> CompletionQueueState<T> {
         self.last_queue.store(core.serial, Ordering::Relaxed);
     }
 }
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use crate::{CompletionQueue, Engine};
+
+    #[test]
+    fn each_workqueue_is_noted_once_however_often_items_go_to_another() {
+        let engine = Engine::builder().build().unwrap();
+        let queues = ["one", "two"].map(|name| engine.workqueue(name).build().unwrap());
+        let done = CompletionQueue::new();
+        for round in 0..10 {
+            for queue in &queues {
+                done.submit(queue, round, || ()).unwrap();
+            }
+        }
+        assert_eq!(done.inner.queues.lock().len(), queues.len());
+    }
+}
