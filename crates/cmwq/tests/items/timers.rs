@@ -356,3 +356,19 @@ fn the_flush_of_an_item_that_runs_and_is_armed_again_waits_for_the_run() {
     });
     assert!(inner.is_pending() && item.delayed.cancel());
 }
+
+/// As the kernel's `enable_delayed_work` does with an item that was not disabled.
+#[test]
+fn enabling_what_is_not_disabled_takes_it_off_its_timer() {
+    in_own_process(|| {
+        let engine = engine("l3:1 core:2 pu:1");
+        let _deadline = Deadline::new("enabled", &engine);
+        let wq = queue(&engine);
+        let item = item();
+        arm(&wq, item);
+        assert!(item.delayed.enable_work());
+        assert!(!item.delayed.work().is_pending());
+        arm(&wq, item);
+        assert!(item.delayed.cancel());
+    });
+}
