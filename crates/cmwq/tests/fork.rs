@@ -8,7 +8,7 @@ use cmwq::types::{FlushError, Moved, NotPosted, NotSubmitted, Queued};
 use cmwq::{
     CompletionQueue, DelayedWork, Engine, Error, JoinError, JoinSet, Refused, Work, Workqueue,
 };
-use harness::{Deadline, in_own_process};
+use harness::{Deadline, in_own_process, quiet_panic};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::future::Future;
 use std::pin::Pin;
@@ -49,6 +49,14 @@ fn in_child<F: FnOnce() -> Result<(), String>>(child: F) -> (Result<(), String>,
             };
             (result, Some(child))
         }
+    }
+}
+
+struct PanicsInDrop;
+
+impl Drop for PanicsInDrop {
+    fn drop(&mut self) {
+        quiet_panic();
     }
 }
 
@@ -238,6 +246,12 @@ fn a_childs_completion_queue_is_closed_and_leaves_the_parents_alone() {
         let own = Workqueue::builder("child").build();
         let own = own.map_err(|error| error.to_string())?;
         expect("not from its own", done.submit(&own, 2, || 20) == refused)?;
+        let panics = PanicsInDrop;
+        let submitted = done.submit(&own, 2, move || {
+            let _kept = &panics;
+            20
+        });
+        expect("whatever dropping it does", submitted == refused)?;
         let posted = done.poster().post(3, 30);
         expect("no post", posted == Err(NotPosted::Closed(30)))?;
         expect("no entry", done.drain(9, &mut entries) == 0)?;
@@ -270,7 +284,7 @@ fn futures_of_the_parent_are_refused_in_the_child() {
     let wq = builder.build().unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let own = stop.clone();
-    let holds = wq.spawn(move || while !own.load(Ordering::Relaxed) {});
+    let mut holds = wq.spawn(move || while !own.load(Ordering::Relaxed) {});
     while engine.pool_states().iter().all(|pool| pool.runs.is_empty()) {
         std::thread::yield_now();
     }
@@ -308,6 +322,9 @@ fn futures_of_the_parent_are_refused_in_the_child() {
             "an awaited set says so",
             matches!(polled, Poll::Ready(None)),
         )?;
+        let joined = holds.join_timeout(Duration::ZERO);
+        let refused = matches!(joined, Some(Err(JoinError::Refused(Refused::Forked))));
+        expect("a join that gives up says so", refused)?;
         let unfinished = wq.clone().shutdown().wait().expect_err("refused");
         expect("a shutdown says so", unfinished.why == FlushError::Forked)?;
         drop((flush, drain, room, set));

@@ -127,3 +127,19 @@ fn threads_that_end_leave_nothing_behind() {
         thread.join().unwrap();
     });
 }
+
+#[test]
+fn large_closures_leave_nothing_behind() {
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("large closures", &engine);
+    let wq = engine.workqueue("t").build().unwrap();
+    let items = number("CMWQ_TEST_ITEMS", 2_000_000) / 50;
+    stays_flat("large", items, |batch| {
+        for n in 0..BATCH {
+            let large = [batch ^ n; 128];
+            wq.execute(move || _ = std::hint::black_box(large)).unwrap();
+        }
+        wq.flush().unwrap();
+    });
+}

@@ -12,7 +12,7 @@ use crate::pool::queue::pwq::Traits;
 use crate::pool::run::block::BlockGuard;
 use crate::pool::state::group::Group;
 use crate::pool::state::hogs::Computing;
-use crate::pool::state::member::Membership;
+use crate::pool::state::member::{self, Membership};
 use crate::pool::state::worker::WorkerSlot;
 use crate::pool::stubs;
 use crate::pool::wake::deferred::has_backlog;
@@ -471,8 +471,18 @@ fn a_worker_that_pauses_below_a_quota_performs_its_deferred_wake_ups_first() {
     drop(pool.pending_wakeups.forbid());
 }
 
+/// There it may hold a claimed item or a lock, with which it must not call a waker.
+#[test]
+fn a_worker_that_runs_an_item_is_not_between_items() {
+    let engine = engine(1);
+    let wq = engine.workqueue("t").workers_only().build().unwrap();
+    let seen = wq.spawn(|| (member::as_worker(|_, _| ()), member::is_between_items()));
+    assert_eq!(seen.join().unwrap(), (Some(()), false));
+}
+
 mod flush;
 mod holds;
+mod kept;
 mod raw;
 mod retired;
 mod searchers;

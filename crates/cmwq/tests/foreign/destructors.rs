@@ -287,3 +287,26 @@ fn wakers_may_panic_when_they_are_called_and_when_they_are_dropped() {
         assert!(heard.count("panicked") <= 2, "{:?}", heard.with("panicked"));
     });
 }
+
+// ---- entries ----
+
+/// An entry that panics when it is dropped, with something that panics when it is dropped.
+struct PanicsTwice;
+
+impl Drop for PanicsTwice {
+    fn drop(&mut self) {
+        resume_unwind(Box::new(PanicsInDrop));
+    }
+}
+
+/// A second panic would end the process.
+#[test]
+fn what_a_dropped_entry_panics_with_is_disposed_of_while_its_owner_panics() {
+    let payload = catch_unwind(|| {
+        let done = CompletionQueue::new();
+        done.post(1, PanicsTwice).map_err(drop).unwrap();
+        resume_unwind(Box::new("the owner's"));
+    });
+    let payload = payload.unwrap_err();
+    assert_eq!(payload.downcast_ref(), Some(&"the owner's"));
+}

@@ -1,7 +1,7 @@
 //! No thread can be created: what the library would have done on a new thread waits, or is done by
 //! one that was started in time. No timer and no warning waits for it.
 
-use crate::harness::{Deadline, Door, engine, eventually, in_own_process};
+use crate::harness::{Deadline, Door, engine, eventually, in_own_process, threads_named};
 use crate::thread_creation::Shortage;
 use cmwq::raw::WorkqueueHandle;
 use cmwq::types::Queued;
@@ -166,5 +166,27 @@ fn the_handler_of_a_refused_timers_warning_may_cancel_the_item() {
         assert_eq!(CANCELLED.load(Ordering::SeqCst), 1);
         drop(shortage);
         timers_work(&wq);
+    });
+}
+
+#[test]
+fn the_reporter_of_a_timer_thread_that_cannot_be_created_goes() {
+    in_own_process(|| {
+        let engine = engine("l3:1 core:2 pu:1");
+        let _deadline = Deadline::new("its reporter", &engine);
+        let wq = queue(&engine);
+        wq.spawn(|| ()).join().unwrap();
+        let work = DelayedWork::new(|| ());
+        // The reporter is created, the timer thread is not.
+        let shortage = Shortage::of_every_second();
+        for refused in 1..=3 {
+            let queued = wq.queue_delayed(&work, LONG);
+            assert_eq!(queued, Queued::Refused(Refused::NoTimer));
+            assert_eq!(shortage.refused(), refused);
+        }
+        eventually(|| threads_named("cmwq-t-reporter").is_empty());
+        drop(shortage);
+        timers_work(&wq);
+        assert_eq!(threads_named("cmwq-t-reporter").len(), 1);
     });
 }

@@ -14,10 +14,13 @@ const FREE: usize = 0;
 const NONE: usize = usize::MAX;
 /// The creator of the workers waits.
 const WAITS: usize = usize::MAX - 1;
+/// Every second creation by a thread of the program is refused.
+const SECOND: usize = usize::MAX - 2;
 
 /// One of the above; otherwise one worker in this many is refused.
 static POLICY: AtomicUsize = AtomicUsize::new(FREE);
 static WORKERS_ASKED: AtomicUsize = AtomicUsize::new(0);
+static PROGRAM_ASKED: AtomicUsize = AtomicUsize::new(0);
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
 static WAITED: AtomicUsize = AtomicUsize::new(0);
 
@@ -47,6 +50,12 @@ impl Shortage {
         Self::of(NONE)
     }
 
+    /// Every second creation by a thread that is not the library's is refused, from the second on.
+    pub(crate) fn of_every_second() -> Self {
+        PROGRAM_ASKED.store(0, Ordering::SeqCst);
+        Self::of(SECOND)
+    }
+
     /// The creation of a worker takes until this is dropped.
     pub(crate) fn that_waits() -> Self {
         Self::of(WAITS)
@@ -73,12 +82,17 @@ pub(crate) fn are_short() -> bool {
     POLICY.load(Ordering::SeqCst) != FREE
 }
 
-/// Whether the calling thread is the one that creates the workers.
-fn creates_workers() -> bool {
+/// Whether the name of the calling thread begins like this.
+fn is_named(part: &[u8]) -> bool {
     let mut name = [0_u8; 16];
     // SAFETY: PR_GET_NAME writes at most 16 bytes.
     unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
-    name.starts_with(b"cmwq-creator\0")
+    name.starts_with(part)
+}
+
+/// Whether the calling thread is the one that creates the workers.
+fn creates_workers() -> bool {
+    is_named(b"cmwq-creator\0")
 }
 
 fn is_refused() -> bool {
@@ -93,6 +107,12 @@ fn is_refused() -> bool {
                 }
             }
             false
+        }
+        SECOND => {
+            !is_named(b"cmwq-")
+                && !PROGRAM_ASKED
+                    .fetch_add(1, Ordering::SeqCst)
+                    .is_multiple_of(2)
         }
         one_in => {
             creates_workers()

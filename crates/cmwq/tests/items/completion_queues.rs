@@ -434,3 +434,52 @@ fn several_owners_get_each_entry_once() {
         assert_eq!(left.load(Ordering::SeqCst), 0);
     }
 }
+
+#[test]
+fn the_queue_is_as_if_an_armed_owner_had_never_been_when_it_is_dropped() {
+    let engine = engine("l3:1 core:1 pu:1");
+    let _deadline = Deadline::new("an armed owner goes", &engine);
+    let done = with_eventfd::<()>();
+    let other = done.clone();
+    assert!(other.arm());
+    drop(other);
+    done.post(1, ()).unwrap();
+    assert!(!is_readable(&done, false), "no owner has armed");
+    assert_eq!(done.drain(9, &mut Vec::new()), 1);
+    done.post(2, ()).unwrap();
+    assert!(!is_readable(&done, false), "no owner has armed");
+}
+
+#[test]
+fn a_submitted_closure_that_is_refused_is_dropped() {
+    let engine = engine("l3:1 core:1 pu:1");
+    let _deadline = Deadline::new("refused closures", &engine);
+    let wq = engine.workqueue("t").build().unwrap();
+    let done = CompletionQueue::new();
+    wq.clone().shutdown().wait().unwrap();
+    let alive = Arc::new(AtomicUsize::new(0));
+    let own = Alive::new(&alive);
+    let refused = Err(NotSubmitted::Refused(Refused::Draining));
+    assert_eq!(done.submit(&wq, 1, move || drop(own)), refused);
+    let own = Alive::new(&alive);
+    assert_eq!(done.submit_as(&wq, 1, 0, move || drop(own)), refused);
+    assert_eq!(alive.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn only_what_panics_counts_as_a_panic() {
+    let engine = engine("l3:1 core:1 pu:1");
+    let _deadline = Deadline::new("panics of submitted items", &engine);
+    let wq = engine.workqueue("t").build().unwrap();
+    let done = CompletionQueue::new();
+    for (token, panics) in [(0, false), (1, true)] {
+        let item = move || {
+            if panics {
+                quiet_panic();
+            }
+        };
+        done.submit(&wq, token, item).unwrap();
+        wq.flush().unwrap();
+        assert_eq!(engine.stats().panics, token);
+    }
+}

@@ -382,3 +382,19 @@ fn a_timer_that_ends_before_the_new_delay_would_stays_as_it_is() {
     assert!(item.time_left() <= LONG + SOON);
     assert!(item.cancel());
 }
+
+/// As the kernel's `enable_delayed_work` does with an item that was not disabled.
+#[test]
+fn enabling_what_is_not_disabled_takes_it_off_its_timer() {
+    in_own_process(|| {
+        let engine = engine("l3:1 core:2 pu:1");
+        let _deadline = Deadline::new("enabled", &engine);
+        let wq = queue(&engine);
+        let item = item();
+        arm(&wq, item);
+        assert!(item.delayed.enable_work());
+        assert!(!item.delayed.work().is_pending());
+        arm(&wq, item);
+        assert!(item.delayed.cancel());
+    });
+}

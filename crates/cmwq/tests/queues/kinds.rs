@@ -36,6 +36,16 @@ fn what_excludes_each_other_is_refused_and_named() {
         ("highpri", "nice") => true,
         _ => false,
     };
+    // Also if it is one of many that are set at once.
+    let attrs = engine.workqueue("t").nice(3).build().unwrap().attrs();
+    let built = engine.workqueue("t").highpri().attrs(attrs).build();
+    assert!(matches!(
+        built.unwrap_err(),
+        Error::Incompatible {
+            one: "highpri",
+            other: "nice"
+        }
+    ));
     for (i, (one, first)) in changes.iter().enumerate() {
         assert!(first(engine.workqueue("t")).build().is_ok(), "{one} alone");
         for (other, second) in &changes[i + 1..] {

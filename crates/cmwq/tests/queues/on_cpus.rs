@@ -190,3 +190,26 @@ fn an_engine_mixes_kinds_of_cores_only_when_it_is_told_to() {
         ("0-7", "0-15")
     );
 }
+
+#[test]
+fn an_item_for_a_named_cpu_does_not_take_the_next_ones_along() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("the next ones", &engine);
+    let _here = engine.become_issuer(0).unwrap();
+    let wq = engine.workqueue("t").per_cpu().build().unwrap();
+    let names = Arc::new(Mutex::new(Vec::new()));
+    let work = Work::new({
+        let names = names.clone();
+        move || names.lock().unwrap().push(own_name())
+    });
+    for _ in 0..10 {
+        names.lock().unwrap().clear();
+        assert!(wq.queue_on(1, &work).unwrap().is_accepted());
+        wq.flush().unwrap();
+        assert!(wq.queue(&work).is_accepted());
+        wq.flush().unwrap();
+        let names = names.lock().unwrap();
+        assert!(names[0].starts_with("kworker/1:"), "{names:?}");
+        assert!(names[1].starts_with("kworker/0:"), "{names:?}");
+    }
+}

@@ -337,3 +337,24 @@ fn issuers_that_try_wait_and_await_fill_a_queue_to_its_bound_at_most() {
         assert_eq!(counts, (accepted.load(Ordering::SeqCst), 0), "seed {seed}");
     }
 }
+
+/// Though the thread knows the way there from the items before.
+#[test]
+fn a_batch_is_refused_by_a_full_queue_after_any_number_of_items() {
+    let engine = engine("l3:1 core:4 pu:1");
+    let _deadline = Deadline::new("full for batches", &engine);
+    for bound in 1..=12 {
+        let (wq, door) = busy(&engine, bound);
+        let works: Vec<_> = (0..bound).map(|_| counting(&Arc::default())).collect();
+        for work in &works {
+            assert_eq!(wq.queue(work), Queued::Accepted);
+        }
+        let batch = [(); 2].map(|()| counting(&Arc::default()));
+        let items = wq.queue_batch(&batch).accepted();
+        let closures = wq.execute_batch([|| (), || ()]);
+        door.open.complete();
+        let (accepted, why) = (0, Refused::Full);
+        assert_eq!(closures, Err(BatchRefused { accepted, why }), "{bound}");
+        assert_eq!(items, 0, "{bound}");
+    }
+}

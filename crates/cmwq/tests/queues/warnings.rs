@@ -3,11 +3,12 @@
 use crate::harness::{
     Deadline, Door, Heard, block_on, counting, engine, eventually, held, in_own_process,
 };
-use cmwq::Work;
 use cmwq::raw::{current_work, in_memory_reclaim};
 use cmwq::types::FlushError;
+use cmwq::{Refused, Work};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 #[test]
 fn an_item_that_waits_for_its_own_queue_or_for_itself_is_told() {
@@ -136,5 +137,58 @@ fn a_drain_that_goes_on_says_so_at_the_tenth_flush() {
         assert!(wq.queue(&work).is_accepted());
         block_on(wq.drain_async()).unwrap();
         assert_eq!(heard.with("draining takes long"), [said, said]);
+    });
+}
+
+/// Whichever way the closure would have gone: as an item whose times are measured, or not.
+#[test]
+fn each_queue_that_drops_a_closure_at_its_end_says_so_once() {
+    in_own_process(|| {
+        let heard = Heard::warnings();
+        let engine = engine("l3:1 core:2 pu:1");
+        let _deadline = Deadline::new("dropped closures", &engine);
+        const QUEUES: usize = 32;
+        for before in 0..QUEUES {
+            let wq = engine.workqueue("ends").build().unwrap();
+            (0..before).for_each(|_| wq.execute(|| ()).unwrap());
+            wq.clone().shutdown().wait().unwrap();
+            assert_eq!(wq.execute(|| ()), Err(Refused::Draining));
+            assert_eq!(wq.execute(|| ()), Err(Refused::Draining));
+        }
+        let says = "workqueue ends: draining or destroyed, an item queued from outside was dropped";
+        eventually(|| heard.count(says) >= QUEUES);
+        assert_eq!(heard.count(says), QUEUES);
+    });
+}
+
+#[test]
+fn an_item_that_waits_for_one_whose_place_another_thread_has_is_not_warned() {
+    in_own_process(|| {
+        let heard = Heard::warnings();
+        let engine = engine("l3:1 core:2 pu:1");
+        let _deadline = Deadline::new("no false alarm", &engine);
+        let wq = engine.workqueue("t").build().unwrap();
+        let one = engine.workqueue("one").max_active(1).build().unwrap();
+        let door = Door::new();
+        let _held = held(&one, 0, 1, &door);
+        door.wait_for(1);
+        let me: Arc<std::sync::OnceLock<Work>> = Arc::default();
+        let work = Work::new({
+            let me = Arc::downgrade(&me);
+            move || {
+                let mut waits = one.spawn(|| ());
+                assert!(waits.join_timeout(Duration::ZERO).is_none());
+                let me = me.upgrade().unwrap();
+                assert!(me.get().unwrap().flush().is_err());
+            }
+        });
+        me.set(work.clone()).unwrap();
+        assert!(wq.queue(&work).is_accepted());
+        // Said later than the other would have been.
+        eventually(|| heard.count("flush was called from the item's own") == 1);
+        wq.flush().unwrap();
+        assert_eq!(heard.count("cannot begin before it ends"), 0);
+        assert_eq!(engine.stats().panics, 0);
+        door.open.complete();
     });
 }

@@ -304,4 +304,43 @@ mod tests {
         // 20 together, two of another function, 8 together, one alone, 9 together.
         assert_eq!(nodes, 6);
     }
+
+    /// Else who waits for what was published up to now might go on too early.
+    #[test]
+    fn items_of_a_begun_chunk_keep_its_place_in_time_when_one_is_singled_out() {
+        let (chunks, open) = (
+            ChunkStore::of_items(1, 0, &OldestBatch::new(), &ChunkNumbers::default()),
+            OpenChunk::none(),
+        );
+        let inbox = Inbox::default();
+        let works = works(4, |_| true);
+        let mut chain = Chain::new(Some(&chunks), &open);
+        for work in &works {
+            // From the chain of another pool.
+            work.set_chain(7);
+            // SAFETY: the item exists until the end of the test.
+            let item = unsafe { Pending::claim(NonNull::from(work)) };
+            chain.add(item.expect("it is idle"), false);
+        }
+        chain.finish();
+        inbox.push_chain(chain);
+        let mut taken = Taken::default();
+        taken.take_all(&inbox);
+        let up_to = taken.reached(&inbox);
+        let mut order = Vec::new();
+        let mut pop = |taken: &mut Taken| {
+            let item = taken.pop_front().expect("there are more");
+            order.push(item.address());
+            item.release();
+        };
+        pop(&mut taken);
+        taken.single_out(&works[2]);
+        while !taken.is_empty() {
+            assert!(!taken.is_accepted(up_to));
+            pop(&mut taken);
+        }
+        assert!(taken.is_accepted(up_to));
+        let all: Vec<usize> = works.iter().map(RawWork::address).collect();
+        assert_eq!(order, all);
+    }
 }

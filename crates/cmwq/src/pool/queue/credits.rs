@@ -318,7 +318,7 @@ impl SharedLimit {
 
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
-    use super::NodeLimit;
+    use super::{NodeLimit, SharedLimit};
 
     fn shared_by_four(limit: i32) -> NodeLimit {
         let node = NodeLimit::new(limit);
@@ -349,6 +349,20 @@ mod tests {
         node.one_more_waits();
         let taken = [1, 3, 9].map(|needed| node.take_portion(needed));
         assert_eq!(taken, [1, 3, 4], "while somebody waits nobody hoards");
+    }
+
+    /// Else a queue that joins a group while others wait there would keep what they wait for.
+    #[test]
+    fn a_store_that_comes_while_the_shared_limit_is_tight_gives_back_as_the_others_do() {
+        let shared = SharedLimit::new("shared".to_owned(), 1);
+        let behind = || NodeLimit::behind(1, Some(&shared));
+        let first = behind();
+        assert!(!first.is_tight());
+        assert!(shared.set_tight(true));
+        let late = behind();
+        assert!(first.is_tight() && late.is_tight());
+        assert!(!shared.set_tight(false));
+        assert!(!first.is_tight() && !late.is_tight());
     }
 
     #[test]

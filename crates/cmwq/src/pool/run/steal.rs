@@ -260,6 +260,7 @@ mod tests {
         assert_eq!(own.lock().counts.away(), 0);
         let stats = victim.lock().stats;
         assert_eq!((stats.stolen, stats.completed), (1, 1));
+        assert_eq!(victim.lock().pwqs[pwq.index].stats.stolen, 1);
     }
 
     #[test]

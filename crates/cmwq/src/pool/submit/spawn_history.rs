@@ -320,3 +320,16 @@ fn let_go_of_last() {
         }
     });
 }
+
+/// The calling thread has earned a caller slot in the queue where it has spawned last.
+#[cfg(all(test, not(cmwq_loom)))]
+pub(in crate::pool) fn earn() {
+    with(|spawn_history| spawn_history.levels[spawn_history.depth].score = EARNED);
+}
+
+/// Whether the last item that the calling thread has spawned went to its caller slot, and the thread
+/// has done nothing else since.
+#[cfg(all(test, not(cmwq_loom)))]
+pub(in crate::pool) fn keeps_one() -> bool {
+    with(|spawn_history| spawn_history.in_caller_slot).unwrap_or(false)
+}

@@ -129,8 +129,8 @@ impl<T> CompletionQueueState<T> {
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
     use super::*;
-    use crate::Engine;
     use crate::pool::stubs;
+    use crate::{CompletionQueue, Engine};
 
     fn state() -> Arc<CompletionQueueState<()>> {
         Arc::new(CompletionQueueState::new(None, None))
@@ -161,5 +161,18 @@ mod tests {
             stubs::eventually(|| core.strong_count() == 0);
         }
         assert_eq!(state.queues.lock().len(), 1, "the last one only");
+    }
+
+    #[test]
+    fn each_workqueue_is_noted_once_however_often_items_go_to_another() {
+        let engine = Engine::builder().build().unwrap();
+        let queues = ["one", "two"].map(|name| engine.workqueue(name).build().unwrap());
+        let done = CompletionQueue::new();
+        for round in 0..10 {
+            for queue in &queues {
+                done.submit(queue, round, || ()).unwrap();
+            }
+        }
+        assert_eq!(done.inner.queues.lock().len(), queues.len());
     }
 }

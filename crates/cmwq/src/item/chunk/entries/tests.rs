@@ -96,3 +96,13 @@ fn the_number_of_a_chunk_that_is_freed_is_used_again() {
     let free = numbers.take();
     assert!(free < 30, "{free} chunks have kept their numbers");
 }
+
+#[test]
+fn a_chunk_is_used_again_though_its_maker_has_ended_without_a_word() {
+    let chunks = ChunkStore::of_closures(1, 0, &OldestBatch::new(), &ChunkNumbers::default());
+    let open = OpenChunk::none();
+    let node = chunks.make(&nothing(), &open, MOST);
+    drop(open);
+    assert_eq!(use_up(node), 1);
+    assert_eq!(chunks.spare.lock().others.len(), 1);
+}

@@ -1,6 +1,9 @@
 //! Which items are samples, and for how many each stands.
 
 use super::*;
+use crate::Work;
+use crate::pool::queue::pwq::Traits;
+use crate::pool::stubs;
 
 /// Queues items as an issuer does, and says which of them are samples. Their addresses are their
 /// numbers times 64.
@@ -128,4 +131,16 @@ fn a_wait_stands_for_no_item_that_was_queued_much_earlier() {
     assert_eq!(samples(&sampler, 1..2), [1]);
     times.start(64, 500, 0);
     assert_eq!(times.histograms()[0].count(), 1);
+}
+
+#[test]
+fn an_item_that_is_no_sample_has_no_run_either() {
+    let pool = stubs::pool(1024, 0);
+    let pwq = stubs::add_pwq(&pool, Traits::default(), 8);
+    stubs::queue(&pool, pwq, &Work::new(|| ()));
+    stubs::run_all(&pool);
+    let guard = pool.lock();
+    let histograms = guard.pwqs[pwq.index].times.histograms();
+    assert_eq!(histograms.map(LatencyHistogram::count), [0, 0]);
+    assert_eq!(guard.stats.completed, 1);
 }
