@@ -147,13 +147,18 @@ fn each_queue_that_drops_a_closure_at_its_end_says_so_once() {
         let heard = Heard::warnings();
         let engine = engine("l3:1 core:2 pu:1");
         let _deadline = Deadline::new("dropped closures", &engine);
-        const QUEUES: usize = 32;
+        const QUEUES: usize = 16;
         for before in 0..QUEUES {
-            let wq = engine.workqueue("ends").build().unwrap();
+            let wq = engine.workqueue("ends").max_active(1).build().unwrap();
+            let door = Door::new();
+            let _held = held(&wq, 0, 1, &door);
+            door.wait_for(1);
             (0..before).for_each(|_| wq.execute(|| ()).unwrap());
-            wq.clone().shutdown().wait().unwrap();
-            assert_eq!(wq.execute(|| ()), Err(Refused::Draining));
-            assert_eq!(wq.execute(|| ()), Err(Refused::Draining));
+            let mut shutdown = wq.clone().shutdown();
+            let refused = wq.execute(|| ());
+            door.open.complete();
+            shutdown.wait().unwrap();
+            assert_eq!(refused, Err(Refused::Draining));
         }
         let says = "workqueue ends: draining or destroyed, an item queued from outside was dropped";
         eventually(|| heard.count(says) >= QUEUES);
@@ -187,8 +192,8 @@ fn an_item_that_waits_for_one_whose_place_another_thread_has_is_not_warned() {
         // Said later than the other would have been.
         eventually(|| heard.count("flush was called from the item's own") == 1);
         wq.flush().unwrap();
+        door.open.complete();
         assert_eq!(heard.count("cannot begin before it ends"), 0);
         assert_eq!(engine.stats().panics, 0);
-        door.open.complete();
     });
 }
