@@ -135,8 +135,10 @@ fn pool_workqueues_that_wait_for_a_place_take_turns() {
                     });
                     drop(item.unwrap());
                 }
-                // Accepted: the pool workqueue waits in line, behind those before it.
+                // Accepted: the pool workqueue waits in line, behind those before it, when whoever
+                // has accepted it is done.
                 assert!(wq.is_congested(cpu).unwrap());
+                eventually(others_sleep);
             }
             door.open.complete();
             wq.flush().unwrap();
