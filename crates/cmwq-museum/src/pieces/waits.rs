@@ -71,8 +71,8 @@ pub(super) const PIECES: &[Piece] = &[
         "a thread that flushes is not woken when its generation is complete",
         &[edit(
             "workqueue/parts/flush.rs",
-            "            self.changed.notify_all();\n            let FlushState",
-            "            if !MUTANT {\n                self.changed.notify_all();\n            }\n            let FlushState",
+            "        self.changed.notify_all();\n        std::mem::take",
+            "        if !MUTANT {\n            self.changed.notify_all();\n        }\n        std::mem::take",
         )],
     ),
     line(
