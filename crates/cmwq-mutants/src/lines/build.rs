@@ -38,8 +38,7 @@ pub(crate) fn build(root: &Path, kept: &Path) -> io::Result<Built> {
     for arguments in [library, simulated] {
         let mut checks = 0;
         loop {
-            let mut cargo = copy::cargo(&tree, &folder, arguments);
-            let more = errors(quiet(&mut cargo), &sites)?;
+            let more = errors(quiet_cargo(&tree, &folder, arguments), &sites)?;
             if more.is_empty() {
                 break;
             }
@@ -59,11 +58,11 @@ pub(crate) fn build(root: &Path, kept: &Path) -> io::Result<Built> {
         sites.mutants.len()
     );
     let sim = ["build", "--release", "-p", "cmwq-sim"];
-    copy::said(quiet(&mut copy::cargo(&tree, &folder, &sim)))?;
+    copy::said(quiet_cargo(&tree, &folder, &sim))?;
     let tests = ["test", "-p", "cmwq", "--tests", "--no-run"];
-    let mut cargo = copy::cargo(&tree, &folder, &tests);
+    let mut cargo = quiet_cargo(&tree, &folder, &tests);
     cargo.env("CARGO_PROFILE_TEST_OPT_LEVEL", "1");
-    let said = copy::said(quiet(&mut cargo))?;
+    let said = copy::said(cargo)?;
     let mut tests: Vec<PathBuf> = copy::programs(&said).map(|path| tree.join(path)).collect();
     if tests.is_empty() {
         return Err(failed("cargo names no tests"));
@@ -82,10 +81,11 @@ pub(crate) fn build(root: &Path, kept: &Path) -> io::Result<Built> {
     })
 }
 
-/// What is unused when it is asked for is of no interest.
-fn quiet(cargo: &mut Command) -> Command {
+/// Cargo without warnings: the questions make much unused.
+fn quiet_cargo(tree: &Path, folder: &Path, arguments: &[&str]) -> Command {
+    let mut cargo = copy::cargo(tree, folder, arguments);
     cargo.env("RUSTFLAGS", "--cap-lints=allow -Awarnings");
-    std::mem::replace(cargo, Command::new("cargo"))
+    cargo
 }
 
 fn put_in(root: &Path, kept: &Path, left_out: &BTreeSet<String>) -> io::Result<(Sites, PathBuf)> {

@@ -2,15 +2,13 @@
 
 use super::build::Built;
 use super::sites::{Kind, Mutant};
-use crate::copy::failed;
+use crate::copy::{self, Verdict, failed};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{self, BufRead, BufReader, Read, Write as _};
-use std::os::unix::process::CommandExt;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Mutex;
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -149,16 +147,16 @@ impl<'b> Checks<'b> {
             small: Vec::new(),
         };
         let file = kept.join("reached");
-        let learned = |command: Command| -> io::Result<(Verdict, Vec<u8>)> {
+        let learned = |command: Command| -> io::Result<(Option<String>, Vec<u8>)> {
             let _ = fs::remove_file(&file);
-            let verdict = until_failure(command, &[("CMWQ_MUTANTS_REACHED", &file)], LONGEST)?;
-            Ok((verdict, fs::read(&file).unwrap_or_default()))
+            let failure = failure(command, ("CMWQ_MUTANTS_REACHED", &file), LONGEST)?;
+            Ok((failure, fs::read(&file).unwrap_or_default()))
         };
         for program in std::iter::once(&built.unit).chain(&built.tests) {
             for name in checks.names(program)? {
                 let began = Instant::now();
-                let (verdict, reached) = learned(checks.tests(program, [&name]))?;
-                if let Verdict::Failed(how) = verdict {
+                let (failure, reached) = learned(checks.tests(program, [&name]))?;
+                if let Some(how) = failure {
                     println!("{name} fails as it is, and is left out: {how}");
                     continue;
                 }
@@ -273,7 +271,7 @@ impl<'b> Checks<'b> {
 
     fn try_one(&self, mutant: &Mutant) -> io::Result<Outcome> {
         let number = PathBuf::from(mutant.number.to_string());
-        let chosen = [("CMWQ_MUTANT", number.as_path())];
+        let chosen = ("CMWQ_MUTANT", number.as_path());
         let by = |by: &str, how: String| {
             let by = by.to_owned();
             Ok(Outcome { by, how })
@@ -281,21 +279,21 @@ impl<'b> Checks<'b> {
         let unit: Vec<&Test> = self.unit.iter().filter(|t| t.reaches(mutant)).collect();
         if !unit.is_empty() {
             let tests = self.tests(&self.built.unit, unit.iter().map(|test| &test.name));
-            if let Verdict::Failed(how) = until_failure(tests, &chosen, LONGEST)? {
+            if let Some(how) = failure(tests, chosen, LONGEST)? {
                 return by("unit tests", how);
             }
         }
         let explored = reaches(&self.explored, mutant);
         if explored {
             let explore = self.explore(self.explore_seconds);
-            if let Verdict::Failed(how) = until_failure(explore, &chosen, LONGEST)? {
+            if let Some(how) = failure(explore, chosen, LONGEST)? {
                 return by("random programs", how);
             }
         }
         let small = reaches(&self.small, mutant);
         if small {
             let corpus = self.corpus(self.explore_seconds);
-            if let Verdict::Failed(how) = until_failure(corpus, &chosen, LONGEST)? {
+            if let Some(how) = failure(corpus, chosen, LONGEST)? {
                 return by("small programs", how);
             }
         }
@@ -311,7 +309,7 @@ impl<'b> Checks<'b> {
         let is_reached = explored || small || !unit.is_empty() || !real.is_empty();
         for (program, names) in real {
             let tests = self.tests(program, names);
-            if let Verdict::Failed(how) = until_failure(tests, &chosen, LONGEST)? {
+            if let Some(how) = failure(tests, chosen, LONGEST)? {
                 return by("tests with real threads", how);
             }
         }
@@ -322,58 +320,23 @@ impl<'b> Checks<'b> {
     }
 }
 
-enum Verdict {
-    Passed,
-    Failed(String),
-}
-
-/// Runs a program, with this in its environment, until it ends, says that something has failed, or
-/// has run for so long. Then it and its own processes are killed.
-fn until_failure(
+/// Runs it, with this in its environment, until it ends or says that something has failed; returns
+/// how that showed.
+fn failure(
     mut command: Command,
-    environment: &[(&str, &Path)],
+    environment: (&str, &Path),
     most: Duration,
-) -> io::Result<Verdict> {
-    command.envs(environment.iter().copied());
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null());
-    let mut child = command.process_group(0).spawn()?;
-    let out = child.stdout.take().expect("it is piped");
-    let (tell, told) = mpsc::channel();
-    let reader = thread::spawn(move || read(out, &tell));
-    let verdict = match told.recv_timeout(most) {
-        Ok(failure) => Verdict::Failed(failure),
-        Err(RecvTimeoutError::Timeout) => Verdict::Failed("it has no end".to_owned()),
-        Err(RecvTimeoutError::Disconnected) => match child.wait()? {
-            status if status.success() => Verdict::Passed,
-            status => Verdict::Failed(status.to_string()),
-        },
-    };
-    kill(&mut child)?;
-    // It ends with the program's last process.
-    let _ = reader.join();
-    Ok(verdict)
-}
-
-/// Tells the first line that says that something has failed.
-fn read(out: impl Read, tell: &mpsc::Sender<String>) {
-    for line in BufReader::new(out).split(b'\n').map_while(Result::ok) {
-        let line = String::from_utf8_lossy(&line);
-        if line.ends_with("... FAILED") || line.starts_with("FAILED") {
-            // Nobody waits for a second one.
-            let _ = tell.send(line.into_owned());
+) -> io::Result<Option<String>> {
+    command.env(environment.0, environment.1);
+    let fails = |line: &str| line.ends_with("... FAILED") || line.starts_with("FAILED");
+    Ok(match copy::ended(command, most, fails)? {
+        Verdict::Passed(_) => None,
+        Verdict::Late => Some("it has no end".to_owned()),
+        Verdict::Failed(said) => {
+            let line = said.lines().find(|line| fails(line));
+            Some(line.or(said.lines().last()).unwrap_or_default().to_owned())
         }
-    }
-}
-
-fn kill(child: &mut Child) -> io::Result<()> {
-    if let Some(group) = rustix::process::Pid::from_raw(child.id() as i32) {
-        // They may all have ended.
-        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-    }
-    child.wait().map(drop)
+    })
 }
 
 /// In an order that depends on the seed only (Fisher and Yates, with the generator `splitmix64`).
@@ -395,10 +358,7 @@ mod tests {
     fn shell(script: &str, most: Duration) -> Option<String> {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        match until_failure(command, &[("PLACE", Path::new("7"))], most).unwrap() {
-            Verdict::Passed => None,
-            Verdict::Failed(how) => Some(how),
-        }
+        failure(command, ("PLACE", Path::new("7")), most).unwrap()
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! Builds the copy, runs programs with one ordering weakened, and keeps what they said.
 
 use super::sites::{self, Site};
-use crate::copy::{self, failed};
+use crate::copy::{self, Verdict, failed};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
-use std::{fs, thread};
 
 /// How much is run for one weakened ordering.
 pub(crate) struct Limits {
@@ -167,7 +167,7 @@ impl Place {
         if !known.exists() {
             for mut explored in [self.explore(100, 20, 2), self.corpus(&PAIRS, 10, 2)] {
                 explored.env("CMWQ_ORDERINGS_USED", &known);
-                ended(explored, Duration::from_secs(60))?;
+                run(explored, Duration::from_secs(60))?;
             }
         }
         let text = fs::read_to_string(&known).unwrap_or_default();
@@ -209,7 +209,7 @@ impl Place {
         command.current_dir(self.copy.join("crates/cmwq-models"));
         command.envs(weaken.map(|weaken| ("CMWQ_WEAKEN", weaken)));
         command.envs(used.map(|used| ("CMWQ_ORDERINGS_USED", used)));
-        ended(command, most)
+        run(command, most)
     }
 
     /// Runs what uses the ordering until something finds that it is weaker; returns whether anything did.
@@ -311,7 +311,7 @@ impl Place {
         runs: &mut Vec<String>,
     ) -> io::Result<Option<String>> {
         command.env("CMWQ_WEAKEN", weaken);
-        let (said, how) = match ended(command, Duration::from_secs(limits.explore + 150))? {
+        let (said, how) = match run(command, Duration::from_secs(limits.explore + 150))? {
             Verdict::Passed(said) => (said, None),
             Verdict::Late => (String::new(), None),
             Verdict::Failed(said) => {
@@ -363,42 +363,7 @@ fn runs_in(said: &str) -> &str {
     explored.or(ran).unwrap_or("some")
 }
 
-enum Verdict {
-    /// What it said.
-    Passed(String),
-    /// What it said.
-    Failed(String),
-    /// It did not end in time.
-    Late,
-}
-
-/// Runs a program until its end, or until the time is over.
-fn ended(mut command: Command, most: Duration) -> io::Result<Verdict> {
-    let said = std::env::temp_dir().join(format!("orderings-{}", std::process::id()));
-    let out = fs::File::create(&said)?;
-    command
-        .stdout(out.try_clone()?)
-        .stderr(out)
-        .stdin(Stdio::null());
-    let mut child = command.spawn()?;
-    let until = Instant::now() + most;
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break Some(status);
-        }
-        if Instant::now() >= until {
-            child.kill()?;
-            child.wait()?;
-            break None;
-        }
-        thread::sleep(Duration::from_millis(5));
-    };
-    let text = fs::read(&said)?;
-    fs::remove_file(&said)?;
-    let said = String::from_utf8_lossy(&text).into_owned();
-    Ok(match status {
-        None => Verdict::Late,
-        Some(status) if status.success() => Verdict::Passed(said),
-        Some(_) => Verdict::Failed(said),
-    })
+/// Runs it to its end, or until the time is over.
+fn run(command: Command, most: Duration) -> io::Result<Verdict> {
+    copy::ended(command, most, |_| false)
 }
