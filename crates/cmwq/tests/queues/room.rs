@@ -189,7 +189,7 @@ fn a_drain_and_a_shutdown_refuse_those_that_wait_for_room() {
     shutdown.wait().unwrap();
 }
 
-/// It comes without room of its own, so it gives none back.
+/// A moved item comes without room of its own, so the queue gives none back for it.
 #[test]
 fn an_item_that_is_moved_into_a_drain_leaves_the_room_of_others() {
     let engine = engine("l3:1 core:4 pu:1");

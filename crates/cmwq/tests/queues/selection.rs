@@ -135,8 +135,8 @@ fn pool_workqueues_that_wait_for_a_place_take_turns() {
                     });
                     drop(item.unwrap());
                 }
-                // Accepted: the pool workqueue waits in line, behind those before it, when whoever
-                // has accepted it is done.
+                // The item is accepted. The worker that accepts it then puts the pool workqueue in
+                // line, behind those before it, and sleeps.
                 assert!(wq.is_congested(cpu).unwrap());
                 eventually(others_sleep);
             }

@@ -179,6 +179,7 @@ mod tests {
     use super::super::taken::Taken;
     use super::*;
     use crate::item::ticket::OldestBatch;
+    use std::sync::Arc;
 
     extern "C-unwind" fn one(_: NonNull<RawWork>) {
         unreachable!("nobody runs it here");
@@ -189,6 +190,28 @@ mod tests {
         assert!(!item.is_aligned(), "nobody runs it here");
     }
 
+    fn item_chunks() -> (Arc<ChunkStore>, OpenChunk) {
+        let chunks = ChunkStore::of_items(1, 0, &OldestBatch::new(), &ChunkNumbers::default());
+        (chunks, OpenChunk::none())
+    }
+
+    fn claim(work: &RawWork) -> Pending {
+        // SAFETY: the items exist until the end of their test.
+        unsafe { Pending::claim(NonNull::from(work)) }.expect("it is idle")
+    }
+
+    /// Takes one item; returns its address.
+    fn pop(taken: &mut Taken) -> Option<usize> {
+        let item = taken.pop_front()?;
+        let address = item.address();
+        item.release();
+        Some(address)
+    }
+
+    fn addresses(works: &[RawWork]) -> Vec<usize> {
+        works.iter().map(RawWork::address).collect()
+    }
+
     /// Publishes these items after another one, in chains of `each`; returns in which order a
     /// worker takes them, and the number of nodes.
     fn publish(
@@ -196,23 +219,15 @@ mod tests {
         each: usize,
         alone: impl Fn(usize) -> bool,
     ) -> (Vec<usize>, usize) {
-        let (chunks, open) = (
-            ChunkStore::of_items(1, 0, &OldestBatch::new(), &ChunkNumbers::default()),
-            OpenChunk::none(),
-        );
+        let (chunks, open) = item_chunks();
         let inbox = Inbox::default();
-        let claim = |at: usize| {
-            // SAFETY: the item exists until the end of the test.
-            unsafe { Pending::claim(NonNull::from(&works[at])) }.expect("it is idle")
-        };
         let first = RawWork::new(one);
-        // SAFETY: as above.
-        inbox.push(unsafe { Pending::claim(NonNull::from(&first)) }.expect("it is idle"));
+        inbox.push(claim(&first));
         let mut nodes = 0;
         for first in (0..works.len()).step_by(each) {
             let end = works.len().min(first + each);
             let mut chain = Chain::new(Some(&chunks), &open);
-            (first..end).for_each(|at| chain.add(claim(at), alone(at)));
+            (first..end).for_each(|at| chain.add(claim(&works[at]), alone(at)));
             chain.finish();
             assert_eq!(chain.len(), end - first);
             // SAFETY: the nodes are the chain's.
@@ -224,10 +239,8 @@ mod tests {
         taken.take_all(&inbox);
         assert_eq!(taken.len(), works.len() + 1);
         let mut order = Vec::new();
-        while let Some(item) = taken.pop_front() {
-            let address = item.address();
+        while let Some(address) = pop(&mut taken) {
             order.extend(works.iter().position(|work| work.address() == address));
-            item.release();
         }
         (order, nodes)
     }
@@ -259,41 +272,29 @@ mod tests {
 
     #[test]
     fn what_was_added_to_a_chunk_that_is_taken_meanwhile_is_published_all_the_same() {
-        let (chunks, open) = (
-            ChunkStore::of_items(1, 0, &OldestBatch::new(), &ChunkNumbers::default()),
-            OpenChunk::none(),
-        );
+        let (chunks, open) = item_chunks();
         let inbox = Inbox::default();
         let works = works(16, |_| true);
         let chain_of = |range: std::ops::Range<usize>| {
             let mut chain = Chain::new(Some(&chunks), &open);
-            for work in &works[range] {
-                // SAFETY: the item exists until the end of the test.
-                let item = unsafe { Pending::claim(NonNull::from(work)) }.expect("it is idle");
-                chain.add(item, false);
-            }
+            works[range]
+                .iter()
+                .for_each(|work| chain.add(claim(work), false));
             chain
         };
         let mut taken = Taken::default();
         let mut take = || {
             taken.take_all(&inbox);
-            let items = std::iter::from_fn(|| taken.pop_front());
-            let taken = items.map(|item| {
-                let address = item.address();
-                item.release();
-                address
-            });
-            taken.collect::<Vec<_>>()
+            std::iter::from_fn(|| pop(&mut taken)).collect::<Vec<_>>()
         };
         let mut first = chain_of(0..8);
         first.finish();
         inbox.push_chain(first);
         let mut second = chain_of(8..16);
-        let addresses: Vec<usize> = works.iter().map(RawWork::address).collect();
-        assert_eq!(take(), addresses[..8]);
+        assert_eq!(take(), addresses(&works[..8]));
         second.finish();
         inbox.push_chain(second);
-        assert_eq!(take(), addresses[8..]);
+        assert_eq!(take(), addresses(&works[8..]));
     }
 
     #[test]
@@ -305,42 +306,30 @@ mod tests {
         assert_eq!(nodes, 6);
     }
 
-    /// Else who waits for what was published up to now might go on too early.
+    /// Otherwise a thread that waits for everything published so far could go on too early.
     #[test]
     fn items_of_a_begun_chunk_keep_its_place_in_time_when_one_is_singled_out() {
-        let (chunks, open) = (
-            ChunkStore::of_items(1, 0, &OldestBatch::new(), &ChunkNumbers::default()),
-            OpenChunk::none(),
-        );
+        let (chunks, open) = item_chunks();
         let inbox = Inbox::default();
         let works = works(4, |_| true);
         let mut chain = Chain::new(Some(&chunks), &open);
         for work in &works {
             // From the chain of another pool.
             work.set_chain(7);
-            // SAFETY: the item exists until the end of the test.
-            let item = unsafe { Pending::claim(NonNull::from(work)) };
-            chain.add(item.expect("it is idle"), false);
+            chain.add(claim(work), false);
         }
         chain.finish();
         inbox.push_chain(chain);
         let mut taken = Taken::default();
         taken.take_all(&inbox);
         let up_to = taken.reached(&inbox);
-        let mut order = Vec::new();
-        let mut pop = |taken: &mut Taken| {
-            let item = taken.pop_front().expect("there are more");
-            order.push(item.address());
-            item.release();
-        };
-        pop(&mut taken);
+        let mut order = Vec::from_iter(pop(&mut taken));
         taken.single_out(&works[2]);
         while !taken.is_empty() {
             assert!(!taken.is_accepted(up_to));
-            pop(&mut taken);
+            order.extend(pop(&mut taken));
         }
         assert!(taken.is_accepted(up_to));
-        let all: Vec<usize> = works.iter().map(RawWork::address).collect();
-        assert_eq!(order, all);
+        assert_eq!(order, addresses(&works));
     }
 }

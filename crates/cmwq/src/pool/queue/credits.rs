@@ -351,7 +351,7 @@ mod tests {
         assert_eq!(taken, [1, 3, 4], "while somebody waits nobody hoards");
     }
 
-    /// Else a queue that joins a group while others wait there would keep what they wait for.
+    /// Otherwise a queue that joins a group would keep credits for which other queues of it wait.
     #[test]
     fn a_store_that_comes_while_the_shared_limit_is_tight_gives_back_as_the_others_do() {
         let shared = SharedLimit::new("shared".to_owned(), 1);

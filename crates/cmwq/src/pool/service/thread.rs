@@ -359,7 +359,7 @@ mod tests {
         stubs::eventually(|| checks.0.load(Ordering::Relaxed) > before);
         service.stop();
     }
-    /// Else rescuers would be called when it wakes up for something else.
+    /// Otherwise the thread would call rescuers only when it wakes up for another reason.
     #[test]
     fn whoever_asks_for_a_worker_wakes_the_thread_if_it_would_sleep_too_long() {
         let service = Service::new(thread::current_binding().unwrap());

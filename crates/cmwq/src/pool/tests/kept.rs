@@ -61,7 +61,7 @@ fn an_item_that_a_thread_keeps_is_published_before_whatever_it_queues_next() {
     handle.destroy().unwrap();
 }
 
-/// Else only the monitor would find it.
+/// Otherwise the item would wait for the monitor's next tick.
 #[test]
 fn an_item_that_a_thread_keeps_is_published_before_the_thread_goes_to_await() {
     let (_engine, wq, _here) = queue(8);

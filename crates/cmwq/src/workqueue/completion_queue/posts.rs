@@ -257,7 +257,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    /// In the child of a fork nobody closes the list before it is dropped.
+    /// In the child of a fork no thread closes the list before it is dropped.
     #[test]
     fn entries_that_nobody_takes_are_dropped_with_the_list() {
         let value = Arc::new(());

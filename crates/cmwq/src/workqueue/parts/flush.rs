@@ -221,10 +221,13 @@ impl FlushGenerations {
         if let Some(generation) = state.outstanding.back_mut() {
             generation.busy += busy;
         }
-        // A task that waits, waits for an older generation that is outstanding: a new one completes
-        // at once only if there is none.
+        // The new generation completes at once only if no older one is outstanding. Then no task is
+        // registered, because a task waits only while a generation is outstanding.
         let woken = self.one_done(state, old);
-        debug_assert!(woken.is_empty(), "a task waits for nothing");
+        debug_assert!(
+            woken.is_empty(),
+            "a task waits though no generation is outstanding"
+        );
     }
 
     /// Notes that one pool workqueue has no item of `colour` in flight any more. The caller wakes

@@ -35,9 +35,9 @@ fn again_before(behind: usize) {
             for other in others.iter() {
                 assert!(wq.queue(other).is_accepted());
             }
-            // Another worker looks for work.
-            let look = || pool.lock_beside_batches().next_task(Executor::worker());
-            let Some(Task { started, run }) = look().or_else(look) else {
+            // The calling thread takes an item as another worker would.
+            let take = || pool.lock_beside_batches().next_task(Executor::worker());
+            let Some(Task { started, run }) = take().or_else(take) else {
                 return;
             };
             let panicked = call::call(started, run.current);
