@@ -130,4 +130,14 @@ pub(super) const PIECES: &[Piece] = &[
             "state.checked_sub(if MUTANT { state & !(DISABLE_STEP - 1) | DISABLE_STEP } else { DISABLE_STEP });",
         )],
     ),
+    small(
+        "again-in-another-pod",
+        "an item that runs in one pod is queued again in a chunk of another one",
+        "flood+flood",
+        &[edit(
+            "item/chunk/open.rs",
+            "            if (last_pool != 0 && last_pool != destination.pool)",
+            "            if (!MUTANT && last_pool != 0 && last_pool != destination.pool)",
+        )],
+    ),
 ];

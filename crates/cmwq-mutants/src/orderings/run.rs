@@ -93,6 +93,7 @@ impl Place {
         copy::of_workspace(&self.root, &self.kept, |sources| {
             sites::put_in(sources, all)
         })?;
+        eprintln!("building the simulator and the models, some minutes the first time");
         self.cargo(&["build", "--release", "-p", "cmwq-sim"])?;
         let said = self.cargo(&[
             "test",
@@ -141,9 +142,12 @@ impl Place {
         let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
         let used_file = self.kept.join("used");
         let tests = listed.lines().filter_map(|l| l.strip_suffix(": test"));
-        for test in tests.filter(|test| test.contains("model")) {
+        let models: Vec<&str> = tests.filter(|test| test.contains("model")).collect();
+        for (number, &test) in models.iter().enumerate() {
             let known = self.kept.join(format!("used-{}", test.replace("::", "-")));
             if !known.exists() {
+                let (number, all) = (number + 1, models.len());
+                eprintln!("model {number} of {all}, {test}: which orderings it uses");
                 let _ = fs::remove_file(&used_file);
                 let began = Instant::now();
                 let verdict = self.model(test, None, most, Some(&used_file))?;
@@ -165,6 +169,7 @@ impl Place {
         self.users.values_mut().for_each(|users| users.sort());
         let known = self.kept.join("used-by-exploration");
         if !known.exists() {
+            eprintln!("exploration: which orderings it uses");
             for mut explored in [self.explore(100, 20, 2), self.corpus(&PAIRS, 10, 2)] {
                 explored.env("CMWQ_ORDERINGS_USED", &known);
                 run(explored, Duration::from_secs(60))?;

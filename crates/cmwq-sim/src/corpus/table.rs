@@ -373,6 +373,16 @@ pub const OPERATIONS: &[Operation] = &[
         |w| let_items_meet(w, 8),
         |w| meet(w, &[5, 2], &[4]),
     ),
+    // An item that runs in one pod is queued again by a thread that floods another one.
+    op("flood", &[Pool, Pods], |w| {
+        for (item, account) in w.flood() {
+            let _ = account.queue(&w.facts, || w.r.wq.queue(item));
+        }
+        for _ in 0..3 {
+            let _ = w.z.1.queue(&w.facts, || w.r.wq.queue(&w.z.0));
+            os::sleep(PAUSE / 4);
+        }
+    }),
     op("execute-beside", &[Pool], |w| execute(w, &w.r)),
     prepared("join-in-a-slot", &[OneQueue, Pool], earn_a_slot, |w| {
         spawn_and_join(w, &w.r)

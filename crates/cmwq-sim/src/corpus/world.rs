@@ -96,12 +96,20 @@ pub(super) struct World {
     pub(super) group: ConcurrencyGroup,
     pub(super) x: (Work, Arc<Account>),
     pub(super) y: (Work, Arc<Account>),
+    /// Items of `r`: one that threads of all pods queue, and those that each of them queues before.
+    pub(super) floods: [[(Work, Arc<Account>); FLOOD]; 2],
+    pub(super) z: (Work, Arc<Account>),
     pub(super) d: (DelayedWork, Arc<Account>),
     pub(super) field: (Arc<Field>, Arc<Account>),
     pub(super) done: CompletionQueue<u64>,
     /// Threads that let items meet.
     meeting: Cell<usize>,
+    /// Threads that flood.
+    flooding: Cell<usize>,
 }
+
+/// After so many items of one function the next ones go into a chunk.
+pub(super) const FLOOD: usize = 10;
 
 /// As many as a lane can have.
 pub(super) const MANY: usize = usize::MAX;
@@ -129,12 +137,14 @@ impl World {
         };
         let q = queue("q", 0, 1, |wq| wq.max_active(1));
         let r = queue("r", 1, MANY, |wq| wq);
-        let work = || {
-            let (account, lane, facts) = (Account::new(false), q.lane.clone(), facts.clone());
+        let work = |queue: &Queue| {
+            let (account, lane, facts) = (Account::new(false), queue.lane.clone(), facts.clone());
             let own = account.clone();
             (Work::new(move || own.run(&lane, &facts)), account)
         };
-        let (x, y) = (work(), work());
+        let (x, y, z) = (work(&q), work(&q), work(&r));
+        z.1.lingers.store(true, Relaxed);
+        let floods = [0, 1].map(|_| std::array::from_fn(|_| work(&r)));
         let (account, lane, own) = (Account::new(true), q.lane.clone(), facts.clone());
         let of_d = account.clone();
         let d = (DelayedWork::new(move || of_d.run(&lane, &own)), account);
@@ -158,10 +168,13 @@ impl World {
             group: ConcurrencyGroup::new("group", 1),
             x,
             y,
+            z,
+            floods,
             d,
             field: (field, account),
             done: CompletionQueue::new(),
             meeting: Cell::new(0),
+            flooding: Cell::new(0),
             engine,
         }
     }
@@ -177,6 +190,14 @@ impl World {
         for queue in [&self.q, &self.r] {
             queue.lane.meets.store(true, Relaxed);
         }
+    }
+
+    /// Moves the calling thread to a pod where no other thread floods, and returns its items.
+    pub(super) fn flood(&self) -> &[(Work, Arc<Account>); FLOOD] {
+        let pod = self.flooding.get() % 2;
+        self.flooding.set(self.flooding.get() + 1);
+        os::set_affinity(os::current(), Cpus::from_iter([2 * pod]));
+        &self.floods[pod]
     }
 
     /// Made when the program is set up.
@@ -282,14 +303,17 @@ impl World {
         }
     }
 
-    fn accounts(&self) -> [&Arc<Account>; 4] {
-        [&self.x.1, &self.y.1, &self.d.1, &self.field.1]
+    fn accounts(&self) -> impl Iterator<Item = &Arc<Account>> {
+        let floods = self.floods.iter().flatten().map(|(_, account)| account);
+        [&self.x.1, &self.y.1, &self.z.1, &self.d.1, &self.field.1]
+            .into_iter()
+            .chain(floods)
     }
 
     /// All that was accepted is over.
     pub(super) fn is_settled(&self) -> bool {
-        let mut accounts = self.accounts().into_iter();
-        self.facts.shots_settled() && accounts.all(|account| account.is_settled(&self.facts))
+        let is_settled = |account: &Arc<Account>| account.is_settled(&self.facts);
+        self.facts.shots_settled() && self.accounts().all(is_settled)
     }
 
     /// No instance is left that has a reference of the value.
@@ -299,19 +323,16 @@ impl World {
 
     /// What was done before an item was queued was seen by its run.
     pub(super) fn has_seen(&self) -> bool {
-        self.accounts()
-            .into_iter()
-            .all(|account| account.has_seen())
+        self.accounts().all(|account| account.has_seen())
     }
 
     /// What is not.
     pub(super) fn text(&self) -> String {
-        let texts = self.accounts().map(|account| account.text());
         let open = self.facts.open_shots();
-        format!(
-            "x: {}; y: {}; d: {}; field: {}; {open} one-shot items",
-            texts[0], texts[1], texts[2], texts[3]
-        )
+        let texts: Vec<String> = (self.accounts().zip(["x", "y", "z", "d", "field"]))
+            .map(|(account, name)| format!("{name}: {}; ", account.text()))
+            .collect();
+        format!("{}{open} one-shot items", texts.concat())
     }
 
     /// A flush of the queue waits for these.

@@ -251,6 +251,32 @@ mod tests {
     }
 
     #[test]
+    fn all_searches_that_ended_at_an_item_begin_anew_when_it_is_removed() {
+        for searched in [1, 2] {
+            let items = [0, 0].map(|_| RawWork::new(nothing));
+            let [mut list, mut elsewhere] = [ListKind::Worklist, ListKind::Inactive].map(List::new);
+            let claim = |n: usize, pwq| {
+                // SAFETY: the items outlive the lists, and every claim is released below.
+                let mut item = unsafe { Pending::claim(NonNull::from(&items[n])) }.expect("idle");
+                item.set_destination(1, pwq);
+                item
+            };
+            (0..2).for_each(|n| list.push_back(claim(n, 0)));
+            for pwq in [1, 2] {
+                assert!(list.take_next_of(pwq, 1).is_none());
+            }
+            // SAFETY: it is on the list.
+            unsafe { list.remove(&items[1]) }.release();
+            elsewhere.push_back(claim(1, searched));
+            let found = list.take_next_of(searched, 2).map(|item| item.address());
+            assert_eq!(found, None, "{searched}");
+            for list in [&mut list, &mut elsewhere] {
+                list.pop_front().expect("one is left").release();
+            }
+        }
+    }
+
+    #[test]
     fn a_list_full_of_other_items_is_walked_once_for_all_of_a_pool_workqueue() {
         let (others, own) = (500, 50);
         let items: Vec<RawWork> = (0..others + own).map(|_| RawWork::new(nothing)).collect();

@@ -15,8 +15,7 @@
 
 pub(in crate::item) mod link;
 use super::location::Location;
-use crate::sys::atomic::plain::AtomicU64;
-use crate::sys::atomic::{AtomicU32, Ordering};
+use crate::sys::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::cell::Guarded;
 use crate::sys::holds::Hold;
 use crate::sys::prefetch;

@@ -249,6 +249,7 @@ mod tests {
 mod model {
     use super::*;
     use crate::item::Callable;
+    use crate::item::location::Location;
     use loom::cell::UnsafeCell;
     use loom::thread;
     use std::sync::Arc;
@@ -372,6 +373,26 @@ mod model {
             drop(work.clone());
             claims(written, work);
             owner.join().unwrap();
+        });
+    }
+
+    /// A thread that waits for a run looks for it in the pool that the item names.
+    #[test]
+    fn who_finds_an_item_not_pending_finds_the_pool_of_its_run() {
+        loom::model(|| {
+            let work = Work::new(|| {});
+            let pending = work.claim().expect("idle");
+            let other = work.clone();
+            let waits = thread::spawn(move || {
+                if !other.is_pending() {
+                    assert_eq!(other.as_raw().location().pool(), 7);
+                }
+            });
+            // The checker takes a thread's first step after a spawn to come before the new thread.
+            drop(work.clone());
+            pending.item().set_location(Location::in_transit(7, 0));
+            pending.start().call().unwrap();
+            waits.join().unwrap();
         });
     }
 

@@ -51,12 +51,19 @@ impl TimerKey {
         }
     }
 
-    /// Replaces the number of its timer; returns the one before. The timers' lock is held.
+    /// Replaces the key of its timer; returns the one before. The timers' lock is held.
     fn replace(&self, key: u64) -> u64 {
         cell::alone(&raw const self.key);
         let before = self.key.load(Ordering::Relaxed);
         self.key.store(key, Ordering::Relaxed);
         before
+    }
+
+    /// Notes a timer that was armed. The timers' lock is held.
+    fn armed(&self, key: u64, expires_ms: u64) {
+        self.replace(key);
+        cell::alone(&raw const self.expires_ms);
+        self.expires_ms.store(expires_ms, Ordering::Relaxed);
     }
 
     /// Returns how long it takes until the timer expires, in whole milliseconds, or zero if it has
@@ -74,6 +81,7 @@ impl TimerKey {
 impl Drop for TimerKey {
     fn drop(&mut self) {
         cell::used_for_something_else(&raw const self.key);
+        cell::used_for_something_else(&raw const self.expires_ms);
     }
 }
 
@@ -196,9 +204,7 @@ impl<T: Send + 'static, R: Send + 'static> Timers<T, R> {
         let now = clock::now_ns();
         let deadline = tick_of(now.saturating_add(delay_ns)) + 1;
         let key = state.wheel.arm(deadline, value);
-        at.replace(key.pack());
-        at.expires_ms
-            .store(expires_ms(now, delay_ns), Ordering::Relaxed);
+        at.armed(key.pack(), expires_ms(now, delay_ns));
         let wakes = state.sleeps_past(deadline);
         drop(state);
         if wakes {

@@ -2,7 +2,7 @@
 
 use crate::harness::{Deadline, Door, block_on, engine, eventually};
 use cmwq::types::{FlushError, WorkqueueAttrs};
-use cmwq::{Completion, Refused};
+use cmwq::{Completion, CompletionQueue, JoinSet, Refused, Workqueue};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -365,5 +365,59 @@ fn many_tasks_may_await_room_and_a_flush() {
     shutdown.wait().unwrap();
     for flush in &mut flushes {
         assert!(Pin::new(flush).poll(&mut context).is_ready());
+    }
+}
+
+type Awaited = Pin<Box<dyn Future<Output = ()>>>;
+
+/// A future that is moved to another task leaves that task's waker in place of the first one.
+#[test]
+fn whoever_polls_a_future_last_is_woken() {
+    let engine = engine("l3:1 core:2 pu:1");
+    let _deadline = Deadline::new("futures of two tasks", &engine);
+    let cases: [(&str, fn(Workqueue) -> Awaited); 7] = [
+        ("an item", |wq| {
+            let handle = wq.spawn(|| ());
+            Box::pin(async { handle.await.unwrap() })
+        }),
+        ("a flush", |wq| {
+            Box::pin(async move { wq.flush_async().await.unwrap() })
+        }),
+        ("a drain", |wq| {
+            Box::pin(async move { wq.drain_async().await.unwrap() })
+        }),
+        ("a shutdown", |wq| {
+            Box::pin(async move { wq.shutdown().await.unwrap() })
+        }),
+        ("room", |wq| {
+            wq.try_execute(|| ()).unwrap();
+            Box::pin(async move { drop(wq.room().await.unwrap()) })
+        }),
+        ("a completion queue", |wq| {
+            let done = CompletionQueue::new();
+            done.submit(&wq, 1, || ()).unwrap();
+            Box::pin(async move { drop(done.next().await) })
+        }),
+        ("a join set", |wq| {
+            let mut set = JoinSet::new(&wq);
+            set.spawn(|| ());
+            Box::pin(async move { drop(set.join_next().await) })
+        }),
+    ];
+    for (what, begin) in cases {
+        let wq = engine.workqueue(what).max_active(1).max_waiting(1);
+        let wq = wq.build().unwrap();
+        let door = Door::new();
+        held(&wq, &door);
+        let mut awaited = begin(wq.clone());
+        let tasks = [0, 1].map(|_| Arc::new(Counts::default()));
+        for task in &tasks {
+            let waker = Waker::from(task.clone());
+            let polled = awaited.as_mut().poll(&mut Context::from_waker(&waker));
+            assert!(polled.is_pending(), "{what}");
+        }
+        door.open.complete();
+        eventually(|| tasks[1].woken() > 0);
+        block_on(awaited);
     }
 }

@@ -272,29 +272,56 @@ mod tests {
 
     #[test]
     fn what_was_added_to_a_chunk_that_is_taken_meanwhile_is_published_all_the_same() {
+        for last_alone in [false, true] {
+            let (chunks, open) = item_chunks();
+            let inbox = Inbox::default();
+            let works = works(16, |_| true);
+            let chain_of = |range: std::ops::Range<usize>| {
+                let mut chain = Chain::new(Some(&chunks), &open);
+                works[range]
+                    .iter()
+                    .for_each(|work| chain.add(claim(work), false));
+                chain
+            };
+            let mut taken = Taken::default();
+            let mut take = || {
+                taken.take_all(&inbox);
+                std::iter::from_fn(|| pop(&mut taken)).collect::<Vec<_>>()
+            };
+            let mut first = chain_of(0..8);
+            first.finish();
+            inbox.push_chain(first);
+            let mut second = chain_of(8..15);
+            assert_eq!(take(), addresses(&works[..8]));
+            second.add(claim(&works[15]), last_alone);
+            second.finish();
+            inbox.push_chain(second);
+            assert_eq!(take(), addresses(&works[8..]), "alone: {last_alone}");
+        }
+    }
+
+    /// It may still run in the other pool.
+    #[test]
+    fn an_item_that_was_in_another_pool_does_not_go_into_the_open_chunk() {
         let (chunks, open) = item_chunks();
         let inbox = Inbox::default();
-        let works = works(16, |_| true);
-        let chain_of = |range: std::ops::Range<usize>| {
-            let mut chain = Chain::new(Some(&chunks), &open);
-            works[range]
-                .iter()
-                .for_each(|work| chain.add(claim(work), false));
-            chain
-        };
+        let works = works(8, |_| true);
+        let mut chain = Chain::new(Some(&chunks), &open);
+        works.iter().for_each(|work| chain.add(claim(work), false));
+        chain.finish();
+        inbox.push_chain(chain);
+        let again = [0, 1, 2].map(|last_pool| (RawWork::new(one), last_pool));
+        for (work, last_pool) in &again {
+            let mut before = claim(work);
+            before.set_destination(*last_pool, 0);
+            before.release();
+            let added = open.add_item_again(chunks.serial(), claim(work));
+            assert_eq!(added.is_ok(), *last_pool < 2, "last in pool {last_pool}");
+            let _ = added.map_err(Pending::release);
+        }
         let mut taken = Taken::default();
-        let mut take = || {
-            taken.take_all(&inbox);
-            std::iter::from_fn(|| pop(&mut taken)).collect::<Vec<_>>()
-        };
-        let mut first = chain_of(0..8);
-        first.finish();
-        inbox.push_chain(first);
-        let mut second = chain_of(8..16);
-        assert_eq!(take(), addresses(&works[..8]));
-        second.finish();
-        inbox.push_chain(second);
-        assert_eq!(take(), addresses(&works[8..]));
+        taken.take_all(&inbox);
+        assert_eq!(std::iter::from_fn(|| pop(&mut taken)).count(), 8 + 2);
     }
 
     #[test]

@@ -223,8 +223,11 @@ impl Pool {
 #[cfg(all(test, not(cmwq_loom)))]
 mod tests {
     use super::*;
-    use crate::Engine;
+    use crate::item::ticket;
+    use crate::pool::queue::pwq::Traits;
     use crate::pool::stubs;
+    use crate::sys::sync::Mutex;
+    use crate::{Engine, Work};
     use std::sync::atomic::{AtomicU32, Ordering};
 
     /// Chunks would be no gain: such an item is taken before the next one comes.
@@ -245,6 +248,33 @@ mod tests {
             assert!(with(|producer| producer.in_a_row.get()) < Some(FLOODS_AFTER));
             // Not by one of the library's waits, which would begin anew.
             stubs::eventually(|| ran.load(Ordering::Acquire) == number && all_sleep());
+        }
+    }
+    /// Otherwise an item that the thread adds to its chunk afterwards would start before that one.
+    #[test]
+    fn an_item_that_goes_alone_starts_after_those_before_it_and_before_those_after_it() {
+        const ITEMS: usize = 5 * FLOODS_AFTER as usize;
+        for alone in 0..ITEMS {
+            let pool = stubs::pool(7 + alone as u32, 0);
+            let pwq = stubs::add_pwq(&pool, Traits::default(), ITEMS as i32);
+            let chunks = pool.lock().allow_chunks(pwq, &pool);
+            let (sampler, ran) = (Sampler::new(), Arc::new(Mutex::new(Vec::new())));
+            let item = |number| {
+                let ran = ran.clone();
+                Work::new(move || ran.lock().push(number))
+            };
+            let works: Vec<Work> = (0..ITEMS).map(item).collect();
+            for (number, work) in works.iter().enumerate() {
+                let mut item = work.claim().expect("idle");
+                item.set_destination(pool.id, pwq.index);
+                if number == alone {
+                    // Its last run may still be in this batch.
+                    item.note_batch(ticket(1, 9));
+                }
+                pool.publish(item, chunks.as_deref(), &sampler, None);
+            }
+            stubs::run_all(&pool);
+            assert_eq!(*ran.lock(), (0..ITEMS).collect::<Vec<_>>());
         }
     }
 }
