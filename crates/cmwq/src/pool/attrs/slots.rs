@@ -213,3 +213,34 @@ impl RunningSlots {
         }
     }
 }
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    struct Waits;
+
+    impl Borrower for Waits {
+        fn accept_slot(self: Arc<Self>) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn the_service_thread_is_asked_once_each_time_that_pools_begin_to_wait() {
+        let slots = RunningSlots::default();
+        slots.set_limit(Some(1));
+        assert!(slots.borrow_free());
+        for _ in 0..2 {
+            let pools = [0, 1].map(|_| Arc::new(Waits));
+            let asked = pools.each_ref().map(|pool| slots.borrow(pool));
+            assert_eq!(
+                asked,
+                [false, true].map(|tended| Borrowed::InLine { tended })
+            );
+            assert!(slots.must_be_tended());
+            pools.iter().for_each(|pool| slots.leave_line(pool));
+            assert!(!slots.must_be_tended());
+        }
+    }
+}

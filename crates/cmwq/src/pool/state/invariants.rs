@@ -22,6 +22,7 @@ impl Inner {
         self.assert_that_counts_are_sums();
         self.assert_that_active_items_have_credits();
         self.assert_that_what_waits_is_in_line();
+        self.assert_that_closed_caller_slots_run();
         self.assert_that_work_is_seen_to();
     }
 
@@ -82,6 +83,16 @@ impl Inner {
             assert!(
                 !pwq.waiting || pwq.credits.unused() == 0,
                 "a pool workqueue waits for a credit and has one"
+            );
+        }
+    }
+
+    /// A caller slot that was closed during a run is kept until that run has ended.
+    fn assert_that_closed_caller_slots_run(&self) {
+        for (_, pwq) in self.pwqs.iter() {
+            assert!(
+                pwq.closed_caller_slots.len() as u64 <= pwq.colours.in_flight(),
+                "a closed caller slot is kept though nothing runs in it"
             );
         }
     }

@@ -54,6 +54,22 @@ fn runs_on(thread: &Thread, id: u32) -> (Arc<Pool>, u32, Arc<WorkerHandle>) {
     (pool, id, handle)
 }
 
+/// What the monitor has read of the worker: it runs one item, which has computed for a second.
+fn suspect(thread: &Thread, id: u32, handle: &Arc<WorkerHandle>, computing: Computing) -> Suspect {
+    Suspect {
+        id,
+        handle: handle.clone(),
+        runs: 1,
+        seen_runs: 1,
+        seen_cpu_ns: 0,
+        seen_counted: true,
+        computing,
+        busy: Busy::Running,
+        tid: thread.tid,
+        cpu_ns: 1_000_000_000,
+    }
+}
+
 #[test]
 fn an_item_that_has_waited_while_the_monitor_looked_at_it_is_no_hog() {
     let thread = Thread::new();
@@ -63,19 +79,7 @@ fn an_item_that_has_waited_while_the_monitor_looked_at_it_is_no_hog() {
     let mut computing = Computing::restart(0);
     assert!(!computing.exceeds(0, 0, || sleeps));
     let judged = || {
-        let suspect = Suspect {
-            id,
-            handle: handle.clone(),
-            runs: 1,
-            seen_runs: 1,
-            seen_cpu_ns: 0,
-            seen_counted: true,
-            computing,
-            busy: Busy::Running,
-            tid: thread.tid,
-            cpu_ns: 1_000_000_000,
-        };
-        pool.judge(suspect, false);
+        pool.judge(suspect(&thread, id, &handle, computing), false);
         pool.lock().workers[id].state
     };
     // A declared wait ends.
@@ -110,4 +114,18 @@ fn a_blocked_worker_counts_again_when_its_clock_has_moved_between_two_looks_and_
     assert_eq!(running(), 0, "it stands still");
     thread.computes();
     assert_eq!(running(), 1);
+}
+
+/// Otherwise it would be taken out of the number of running workers twice.
+#[test]
+fn a_worker_that_counts_otherwise_since_it_was_looked_at_stays_as_it_is() {
+    let thread = Thread::new();
+    for (number, now) in [Busy::Blocked, Busy::CpuIntensive].into_iter().enumerate() {
+        let (pool, id, handle) = runs_on(&thread, 56 + number as u32);
+        let suspect = suspect(&thread, id, &handle, Computing::restart(0));
+        pool.lock().step_out(id, now);
+        pool.judge(suspect, true);
+        assert_eq!(pool.lock().workers[id].state, WorkerState::Busy(now));
+        assert_eq!(pool.lock().running(), 0);
+    }
 }

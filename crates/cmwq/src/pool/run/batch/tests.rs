@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 mod again;
+mod searches;
 
 #[test]
 fn a_worker_takes_its_share_but_neither_so_few_that_the_lock_costs_more_nor_overdue_ones() {
