@@ -368,14 +368,15 @@ fn many_tasks_may_await_room_and_a_flush() {
     }
 }
 
-type Awaited = Pin<Box<dyn Future<Output = ()>>>;
+/// Begins what is awaited.
+type Begins = fn(Workqueue) -> Pin<Box<dyn Future<Output = ()>>>;
 
 /// A future that is moved to another task leaves that task's waker in place of the first one.
 #[test]
 fn whoever_polls_a_future_last_is_woken() {
     let engine = engine("l3:1 core:2 pu:1");
     let _deadline = Deadline::new("futures of two tasks", &engine);
-    let cases: [(&str, fn(Workqueue) -> Awaited); 7] = [
+    let cases: [(&str, Begins); 7] = [
         ("an item", |wq| {
             let handle = wq.spawn(|| ());
             Box::pin(async { handle.await.unwrap() })
