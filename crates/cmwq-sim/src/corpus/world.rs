@@ -96,9 +96,10 @@ pub(super) struct World {
     pub(super) group: ConcurrencyGroup,
     pub(super) x: (Work, Arc<Account>),
     pub(super) y: (Work, Arc<Account>),
-    /// Items of `r`: one that threads of all pods queue, and those that each of them queues before.
-    pub(super) floods: [[(Work, Arc<Account>); FLOOD]; 2],
+    /// An item of `r`, of which a run takes some time.
     pub(super) z: (Work, Arc<Account>),
+    /// What a thread of each pod queues on `r` before it queues `z`.
+    pub(super) floods: [[(Work, Arc<Account>); FLOOD]; 2],
     pub(super) d: (DelayedWork, Arc<Account>),
     pub(super) field: (Arc<Field>, Arc<Account>),
     pub(super) done: CompletionQueue<u64>,

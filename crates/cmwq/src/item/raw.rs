@@ -15,11 +15,18 @@
 
 pub(in crate::item) mod link;
 use super::location::Location;
-use crate::sys::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::cell::Guarded;
 use crate::sys::holds::Hold;
 use crate::sys::prefetch;
 use std::ptr::NonNull;
+
+// Models see where an item is. The virtual machine does not charge for it, since it lies on a line
+// that its readers use anyway.
+#[cfg(cmwq_loom)]
+use crate::sys::atomic::AtomicU64 as LocationWord;
+#[cfg(not(cmwq_loom))]
+use crate::sys::atomic::plain::AtomicU64 as LocationWord;
 
 /// The function that runs a [`RawWork`], as in the example there. It receives the item that it was
 /// queued with, which it may free: the engine does not touch the item after the call. It may unwind;
@@ -49,7 +56,7 @@ pub struct RawWork {
     func: Guarded<Option<WorkFn>>,
     /// Where it is, and which pool it was last queued on: a [`Location`]. The owner writes it; a
     /// thread that searches the item reads it, and has to check it again under that pool's lock.
-    location: AtomicU64,
+    location: LocationWord,
 }
 
 // What the C ABI promises.
@@ -88,7 +95,7 @@ macro_rules! new_item {
         RawWork {
             state: AtomicU32::new($state),
             colour: Guarded::new(0),
-            location: AtomicU64::new(0),
+            location: LocationWord::new(0),
             func: Guarded::new($func),
             next: Guarded::new(std::ptr::null_mut()),
             prev: Guarded::new(std::ptr::null_mut()),

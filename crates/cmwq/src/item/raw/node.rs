@@ -1,7 +1,6 @@
 //! Nodes of chunks: what an inbox and the lists behind it hold in place of many items.
 
-use super::{NODE, Pending, RawWork};
-use crate::sys::atomic::AtomicU64;
+use super::{LocationWord, NODE, Pending, RawWork};
 use crate::sys::atomic::{AtomicU32, Ordering};
 use crate::sys::cell::Guarded;
 
