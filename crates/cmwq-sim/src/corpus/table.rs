@@ -374,15 +374,21 @@ pub const OPERATIONS: &[Operation] = &[
         |w| meet(w, &[5, 2], &[4]),
     ),
     // An item that runs in one pod is queued again by a thread that floods another one.
-    op("flood", &[Pool, Pods], |w| {
-        for (item, account) in w.flood() {
-            let _ = account.queue(&w.facts, || w.r.wq.queue(item));
-        }
-        for _ in 0..3 {
-            let _ = w.z.1.queue(&w.facts, || w.r.wq.queue(&w.z.0));
-            os::sleep(PAUSE / 4);
-        }
-    }),
+    prepared(
+        "flood",
+        &[Pool, Pods],
+        |w| _ = w.floods(),
+        |w| {
+            for (item, account) in w.floods().begin() {
+                let _ = account.queue(&w.facts, || w.r.wq.queue(item));
+            }
+            let (item, account) = &w.floods().shared;
+            for _ in 0..3 {
+                let _ = account.queue(&w.facts, || w.r.wq.queue(item));
+                os::sleep(PAUSE / 4);
+            }
+        },
+    ),
     op("execute-beside", &[Pool], |w| execute(w, &w.r)),
     prepared("join-in-a-slot", &[OneQueue, Pool], earn_a_slot, |w| {
         spawn_and_join(w, &w.r)

@@ -11,7 +11,7 @@ use cmwq_simulated::{
     CompletionQueue, ConcurrencyGroup, DelayedWork, Engine, Work, Workqueue, WorkqueueBuilder,
 };
 use cmwq_vm::{Access, Cpus, os};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -70,6 +70,16 @@ unsafe extern "C-unwind" fn run_loose(item: NonNull<RawWork>) {
     run.expect("it runs once")();
 }
 
+/// Items of `r` that only some programs have.
+pub(super) struct Floods {
+    /// A run of it takes some time.
+    pub(super) shared: (Work, Arc<Account>),
+    /// What a thread of each pod queues before it queues the other one.
+    own: [[(Work, Arc<Account>); FLOOD]; 2],
+    /// Threads that flood.
+    threads: Cell<usize>,
+}
+
 /// Queues that only some programs have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extra {
@@ -96,17 +106,12 @@ pub(super) struct World {
     pub(super) group: ConcurrencyGroup,
     pub(super) x: (Work, Arc<Account>),
     pub(super) y: (Work, Arc<Account>),
-    /// An item of `r`, of which a run takes some time.
-    pub(super) z: (Work, Arc<Account>),
-    /// What a thread of each pod queues on `r` before it queues `z`.
-    pub(super) floods: [[(Work, Arc<Account>); FLOOD]; 2],
+    floods: OnceCell<Floods>,
     pub(super) d: (DelayedWork, Arc<Account>),
     pub(super) field: (Arc<Field>, Arc<Account>),
     pub(super) done: CompletionQueue<u64>,
     /// Threads that let items meet.
     meeting: Cell<usize>,
-    /// Threads that flood.
-    flooding: Cell<usize>,
 }
 
 /// After so many items of one function the next ones go into a chunk.
@@ -117,6 +122,22 @@ pub(super) const MANY: usize = usize::MAX;
 /// The lane of queues that one thread makes and drops.
 const APART: usize = usize::MAX;
 const LIMITED: usize = usize::MAX - 1;
+
+fn work_of(queue: &Queue, facts: &Arc<Facts>) -> (Work, Arc<Account>) {
+    let (account, lane, facts) = (Account::new(false), queue.lane.clone(), facts.clone());
+    let own = account.clone();
+    (Work::new(move || own.run(&lane, &facts)), account)
+}
+
+impl Floods {
+    /// Moves the calling thread to a pod where no other thread floods, and returns its items.
+    pub(super) fn begin(&self) -> &[(Work, Arc<Account>); FLOOD] {
+        let pod = self.threads.get() % 2;
+        self.threads.set(self.threads.get() + 1);
+        os::set_affinity(os::current(), Cpus::from_iter([2 * pod]));
+        &self.own[pod]
+    }
+}
 
 impl World {
     pub(super) fn new(topology: Topology, facts: &Arc<Facts>) -> World {
@@ -138,14 +159,7 @@ impl World {
         };
         let q = queue("q", 0, 1, |wq| wq.max_active(1));
         let r = queue("r", 1, MANY, |wq| wq);
-        let work = |queue: &Queue| {
-            let (account, lane, facts) = (Account::new(false), queue.lane.clone(), facts.clone());
-            let own = account.clone();
-            (Work::new(move || own.run(&lane, &facts)), account)
-        };
-        let (x, y, z) = (work(&q), work(&q), work(&r));
-        z.1.lingers.store(true, Relaxed);
-        let floods = [0, 1].map(|_| std::array::from_fn(|_| work(&r)));
+        let (x, y) = (work_of(&q, facts), work_of(&q, facts));
         let (account, lane, own) = (Account::new(true), q.lane.clone(), facts.clone());
         let of_d = account.clone();
         let d = (DelayedWork::new(move || of_d.run(&lane, &own)), account);
@@ -169,13 +183,11 @@ impl World {
             group: ConcurrencyGroup::new("group", 1),
             x,
             y,
-            z,
-            floods,
             d,
             field: (field, account),
             done: CompletionQueue::new(),
             meeting: Cell::new(0),
-            flooding: Cell::new(0),
+            floods: OnceCell::new(),
             engine,
         }
     }
@@ -193,12 +205,18 @@ impl World {
         }
     }
 
-    /// Moves the calling thread to a pod where no other thread floods, and returns its items.
-    pub(super) fn flood(&self) -> &[(Work, Arc<Account>); FLOOD] {
-        let pod = self.flooding.get() % 2;
-        self.flooding.set(self.flooding.get() + 1);
-        os::set_affinity(os::current(), Cpus::from_iter([2 * pod]));
-        &self.floods[pod]
+    /// Made when the program is set up.
+    pub(super) fn floods(&self) -> &Floods {
+        self.floods.get_or_init(|| {
+            let work = || work_of(&self.r, &self.facts);
+            let shared = work();
+            shared.1.lingers.store(true, Relaxed);
+            Floods {
+                shared,
+                own: [0, 1].map(|_| std::array::from_fn(|_| work())),
+                threads: Cell::new(0),
+            }
+        })
     }
 
     /// Made when the program is set up.
@@ -305,8 +323,11 @@ impl World {
     }
 
     fn accounts(&self) -> impl Iterator<Item = &Arc<Account>> {
-        let floods = self.floods.iter().flatten().map(|(_, account)| account);
-        [&self.x.1, &self.y.1, &self.z.1, &self.d.1, &self.field.1]
+        let floods = self.floods.get().into_iter().flat_map(|floods| {
+            let own = floods.own.iter().flatten();
+            own.chain([&floods.shared]).map(|(_, account)| account)
+        });
+        [&self.x.1, &self.y.1, &self.d.1, &self.field.1]
             .into_iter()
             .chain(floods)
     }
@@ -330,7 +351,7 @@ impl World {
     /// What is not.
     pub(super) fn text(&self) -> String {
         let open = self.facts.open_shots();
-        let texts: Vec<String> = (self.accounts().zip(["x", "y", "z", "d", "field"]))
+        let texts: Vec<String> = (self.accounts().zip(["x", "y", "d", "field"]))
             .map(|(account, name)| format!("{name}: {}; ", account.text()))
             .collect();
         format!("{}{open} one-shot items", texts.concat())
