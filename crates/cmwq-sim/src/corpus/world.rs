@@ -115,8 +115,7 @@ pub(super) struct World {
 }
 
 /// After so many items of one function the next ones go into a chunk.
-pub(super) const FLOOD: usize = 10;
-
+const FLOOD: usize = 10;
 /// As many as a lane can have.
 pub(super) const MANY: usize = usize::MAX;
 /// The lane of queues that one thread makes and drops.
@@ -129,13 +128,19 @@ fn work_of(queue: &Queue, facts: &Arc<Facts>) -> (Work, Arc<Account>) {
     (Work::new(move || own.run(&lane, &facts)), account)
 }
 
+/// Moves the calling thread to the pod after that of the last thread which was counted there, and
+/// returns the pod.
+fn move_to_next_pod(threads: &Cell<usize>) -> usize {
+    let pod = threads.get() % 2;
+    threads.set(threads.get() + 1);
+    os::set_affinity(os::current(), Cpus::from_iter([2 * pod]));
+    pod
+}
+
 impl Floods {
     /// Moves the calling thread to a pod where no other thread floods, and returns its items.
-    pub(super) fn begin(&self) -> &[(Work, Arc<Account>); FLOOD] {
-        let pod = self.threads.get() % 2;
-        self.threads.set(self.threads.get() + 1);
-        os::set_affinity(os::current(), Cpus::from_iter([2 * pod]));
-        &self.own[pod]
+    pub(super) fn begin(&self) -> &[(Work, Arc<Account>)] {
+        &self.own[move_to_next_pod(&self.threads)]
     }
 }
 
@@ -194,10 +199,7 @@ impl World {
 
     /// From now on closures of both queues wait for all others that were accepted.
     pub(super) fn let_items_meet(&self, limit: usize) {
-        // Each thread that calls this is in another pod.
-        let pod = self.meeting.get() % 2;
-        self.meeting.set(self.meeting.get() + 1);
-        os::set_affinity(os::current(), Cpus::from_iter([2 * pod]));
+        move_to_next_pod(&self.meeting);
         self.q.wq.set_max_active(limit).expect("a legal limit");
         self.q.lane.most.store(limit, Relaxed);
         for queue in [&self.q, &self.r] {

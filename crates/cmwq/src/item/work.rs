@@ -378,7 +378,7 @@ mod model {
 
     /// A thread that waits for a run looks for it in the pool that the item names.
     #[test]
-    fn who_finds_an_item_not_pending_finds_the_pool_of_its_run() {
+    fn a_thread_that_finds_an_item_not_pending_finds_the_pool_of_its_run() {
         loom::model(|| {
             let work = Work::new(|| {});
             let pending = work.claim().expect("idle");

@@ -373,7 +373,7 @@ type Begins = fn(Workqueue) -> Pin<Box<dyn Future<Output = ()>>>;
 
 /// A future that is moved to another task leaves that task's waker in place of the first one.
 #[test]
-fn whoever_polls_a_future_last_is_woken() {
+fn the_task_that_polled_a_future_last_is_woken() {
     let engine = engine("l3:1 core:2 pu:1");
     let _deadline = Deadline::new("futures of two tasks", &engine);
     let cases: [(&str, Begins); 7] = [

@@ -250,6 +250,7 @@ mod tests {
             stubs::eventually(|| ran.load(Ordering::Acquire) == number && all_sleep());
         }
     }
+
     /// Otherwise an item that the thread adds to its chunk afterwards would start before that one.
     #[test]
     fn an_item_that_goes_alone_starts_after_those_before_it_and_before_those_after_it() {

@@ -1,4 +1,4 @@
-//! A thread that looks for an item while workers take batches.
+//! Searches for an item while workers take batches.
 
 use super::*;
 use crate::Work;
@@ -11,12 +11,13 @@ fn a_search_closes_what_was_opened_between_two_holdings_of_the_lock() {
     let sought = RawWork::new(nothing);
     let others: Vec<Work> = (0..=most_in_a_hold()).map(|_| Work::new(|| ())).collect();
     let (_engine, wq, pool) = queue(1, 1_000);
-    let mut hand = Hand::new(&pool);
+    let [mut first, mut second] = [0, 1].map(|_| Hand::new(&pool));
     let mut guard = pool.lock();
     // The monitor would close the batch.
     guard.watched = true;
     let index = accept(&mut guard, &items);
-    let taken = hand.take(&mut guard);
+    // While this worker runs, no worker of the engine is woken.
+    let (its_task, _) = first.take(&mut guard);
     guard.close_batches();
     drop(guard);
     for work in &others {
@@ -25,16 +26,15 @@ fn a_search_closes_what_was_opened_between_two_holdings_of_the_lock() {
         pool.inbox.push(item);
     }
     let mut open = Vec::new();
-    let mut again = Hand::new(&pool);
-    let mut next = None;
+    let mut taken = None;
     let (guard, found) = pool.find(&sought, |guard| {
         open.push(guard.batches.len());
-        next.get_or_insert_with(|| again.take(guard));
+        taken.get_or_insert_with(|| second.take(guard));
         None::<()>
     });
     drop(guard);
-    again.run(next.expect("it has looked").0);
-    hand.run(taken.0);
+    second.run(taken.expect("the search has looked").0);
+    first.run(its_task);
     wq.flush().expect("not from an item");
     assert_eq!(found, None);
     assert!(open.len() > 1, "one holding was enough");
