@@ -7,7 +7,7 @@ use crate::item::Batch;
 use crate::pool::attrs::cpu_budget::Pause;
 use crate::pool::attrs::threads::{self, Hooked};
 use crate::pool::balance::thieves;
-use crate::pool::lock::guard::{Event, PoolGuard};
+use crate::pool::lock::guard::PoolGuard;
 use crate::pool::state::member::Membership;
 use crate::pool::state::pool::{Inner, Pool};
 use crate::pool::state::worker::{WorkerHandle, WorkerSlot, WorkerState};
@@ -413,7 +413,9 @@ impl<'p> Worker<'p> {
         inner.occupied.woke(&mut slot.place, cpu::current());
         let is_brief = inner.occupied.note_wake_up(used_ns);
         if slot.note_sleep(since_ns, used_ns, is_brief, lacks_work) {
-            guard.note(Event::Slice(self.handle.clone()));
+            drop(guard);
+            self.handle.set_slice();
+            guard = pool.lock_beside_batches();
         }
         guard
     }

@@ -5,6 +5,7 @@ use crate::Work;
 use crate::pool::queue::pwq::Traits;
 use crate::pool::state::group::Group;
 use crate::pool::stubs;
+use crate::sys::slice;
 use std::sync::atomic::AtomicU64;
 
 /// What an item starts inherits the CPUs of its thread.
@@ -69,4 +70,34 @@ fn a_worker_is_counted_before_it_runs_an_item() {
     pool.shut_down();
     stubs::eventually(|| worker.is_finished());
     worker.join().expect("it has ended by itself");
+}
+
+/// It has slept for long and computed for little. An event would cost it two allocations, and be
+/// done only when it has taken an item.
+#[test]
+fn a_worker_that_was_woken_gives_itself_the_slice_that_it_is_to_have() {
+    let pool = stubs::pool(1024, 0);
+    let (id, handle) = stubs::searching(&pool);
+    let its_pool = pool.clone();
+    let worker = std::thread::spawn(move || {
+        let _membership = Membership::enter(&its_pool, id);
+        let mut worker = Worker::new(&its_pool, id, &handle);
+        let tid = thread::current_tid();
+        handle.tid.store(tid as u32, Ordering::Relaxed);
+        let supported = slice::set(tid, false).is_ok();
+        let mut guard = its_pool.lock();
+        let brief = (0..64).any(|_| guard.occupied.note_wake_up(0));
+        assert!(brief, "workers are woken for little");
+        let guard = worker.sleep(guard);
+        assert!(handle.short_slice.load(Ordering::Relaxed));
+        assert!(guard.rest.is_none(), "nothing is left to be done");
+        drop(guard);
+        supported.then(|| slice::of(tid)).flatten()
+    });
+    stubs::eventually(|| {
+        let mut guard = pool.lock();
+        guard.idle().len() == 1 && guard.wake_idle()
+    });
+    let slice_ns = worker.join().expect("it was woken");
+    assert!(slice_ns.is_none_or(|ns| ns < 1_000_000), "{slice_ns:?}");
 }
