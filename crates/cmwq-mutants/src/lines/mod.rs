@@ -5,6 +5,8 @@ mod build;
 mod run;
 mod sites;
 
+pub(crate) use run::shuffle;
+
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 

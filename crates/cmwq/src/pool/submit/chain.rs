@@ -1,7 +1,6 @@
 //! Batch submission: an issuer publishes many items with one exchange on the inbox.
 
 use super::producer::{with, with_or_new};
-use super::publish::STAGES_AFTER_IN_CHUNKS;
 use crate::item::closure::Small;
 use crate::item::{Chain, OpenChunk, Pending, Pushed, ReadOldest};
 use crate::pool::Pool;
@@ -78,8 +77,5 @@ impl Pool {
             open.leave();
         }
         self.notify_if_due(pushed);
-        if with(|producer| producer.completes(STAGES_AFTER_IN_CHUNKS, items)) == Some(true) {
-            self.stage();
-        }
     }
 }

@@ -89,13 +89,6 @@ impl Producer {
         in_a_row
     }
 
-    /// Whether the number of items in a row passed a multiple of `so_many` with the last `items`.
-    #[inline]
-    pub(in crate::pool) fn completes(&self, so_many: u32, items: u32) -> bool {
-        let in_a_row = self.in_a_row.get();
-        in_a_row >= so_many && in_a_row % so_many < items
-    }
-
     /// The cached route of the calling thread, as `issuer`.
     #[inline]
     pub(in crate::pool) fn route_of(&self, issuer: Issuer) -> Option<Serial> {

@@ -11,17 +11,11 @@ use super::producer::with;
 use super::producer::{FEW, FLOODS_AFTER, Issuer, Producer};
 use crate::item::closure::Small;
 use crate::item::{ChunkStore, Load, MOST_IN_A_CHUNK, Pending, Pushed};
-use crate::pool::lock::guard::PoolGuard;
 use crate::pool::queue::pwq_chunks::PwqChunks;
 use crate::pool::queue::times::{Sampler, until_sample};
 use crate::pool::state::pool::Pool;
 use crate::sys::cpu;
 use std::sync::Arc;
-
-/// After how many items in a row a thread stages what it has published: single items, and below,
-/// items in chunks.
-const STAGES_AFTER: u32 = 256;
-pub(super) const STAGES_AFTER_IN_CHUNKS: u32 = 8192;
 
 impl Pool {
     /// Frees chunks that were not used since the last call.
@@ -119,9 +113,6 @@ impl Pool {
             .inbox
             .push_in_chunk(load, chunks, &producer.open, most as usize);
         self.notify_if_due(pushed);
-        if producer.completes(STAGES_AFTER_IN_CHUNKS, MOST_IN_A_CHUNK) {
-            self.stage();
-        }
         Ok(())
     }
 
@@ -136,19 +127,6 @@ impl Pool {
             producer.in_a_row.set(0);
         }
         self.notify_if_due(pushed);
-        if producer.completes(STAGES_AFTER, 1) {
-            self.stage();
-        }
-    }
-
-    /// Called by a thread that floods the pool: stages what was published, unless another thread
-    /// holds the lock. Then a thread that searches for one item need not turn round a long chain,
-    /// and this thread still has the items in its cache.
-    #[cold]
-    pub(in crate::pool) fn stage(self: &Arc<Self>) {
-        if let Some(inner) = self.inner.try_lock() {
-            PoolGuard::new(self, inner).collect();
-        }
     }
 
     #[inline]

@@ -85,6 +85,7 @@ fn a_worker_that_was_woken_gives_itself_the_slice_that_it_is_to_have() {
         let tid = thread::current_tid();
         handle.tid.store(tid as u32, Ordering::Relaxed);
         let supported = slice::set(tid, false).is_ok();
+        worker.slept_cpu_ns = thread::cpu_time_of_current_ns();
         let mut guard = its_pool.lock();
         let brief = (0..64).any(|_| guard.occupied.note_wake_up(0));
         assert!(brief, "workers are woken for little");
