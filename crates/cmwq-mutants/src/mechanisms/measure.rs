@@ -13,7 +13,7 @@ use std::{fs, thread};
 
 /// Nothing is off.
 pub(crate) const ALL_ON: &str = "-";
-/// Nothing is off in these runs either: how far they are from the others is the spread.
+/// Nothing is off in these runs either. A single one would be off by chance now and then.
 pub(crate) const ALL_ON_AGAIN: &str = "=";
 
 /// Where loads are run.
