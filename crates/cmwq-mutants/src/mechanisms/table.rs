@@ -5,9 +5,9 @@ use super::switches::Mechanism;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// A change of a load's figure that is smaller is not shown, nor one that is not `OUTSIDE` times as
-/// far from none as the median mechanism is: most mechanisms change nothing in one load, so theirs
-/// show how far figures of the same library are apart.
+/// A change of a load's figure that is smaller is not shown, nor one on which the runs do not agree,
+/// nor one that is not `OUTSIDE` times as far from none as the median mechanism is: most mechanisms
+/// change nothing in one load, so theirs show how far figures of the same library are apart.
 const SHOWN: f64 = 0.05;
 const OUTSIDE: f64 = 4.0;
 
@@ -66,13 +66,18 @@ fn changes(machine: &str, results: &Results) -> Changes {
             run.push((key.off.as_str(), figure));
         }
         let ratios = ratios(runs.into_values());
-        let far = median(ratios.values().map(|ratio| (ratio - 1.0).abs()));
+        let far = median(
+            ratios
+                .values()
+                .map(|of| (median(of.iter().copied()) - 1.0).abs()),
+        );
         let short = load
             .replace(" completion", "")
             .replace("item_ns=1000", "1 us");
-        for (off, ratio) in ratios {
+        for (off, ratios) in ratios {
             let of_mechanism = changes.entry(off.to_owned()).or_default();
-            if (ratio - 1.0).abs() > SHOWN.max(OUTSIDE * far) {
+            let ratio = median(ratios.iter().copied());
+            if (ratio - 1.0).abs() > SHOWN.max(OUTSIDE * far) && agree(&ratios) {
                 of_mechanism.insert(short.clone(), ratio);
             }
         }
@@ -80,9 +85,8 @@ fn changes(machine: &str, results: &Results) -> Changes {
     changes
 }
 
-/// For each that was off, the median over all runs of its figure as a part of the median of the same
-/// run.
-fn ratios<'a>(runs: impl Iterator<Item = Vec<(&'a str, f64)>>) -> BTreeMap<&'a str, f64> {
+/// For each that was off, its figure in each run as a part of the median of that run.
+fn ratios<'a>(runs: impl Iterator<Item = Vec<(&'a str, f64)>>) -> BTreeMap<&'a str, Vec<f64>> {
     let mut of: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for run in runs {
         let middle = median(run.iter().map(|(_, figure)| *figure));
@@ -90,9 +94,14 @@ fn ratios<'a>(runs: impl Iterator<Item = Vec<(&'a str, f64)>>) -> BTreeMap<&'a s
             of.entry(off).or_default().push(figure / middle);
         }
     }
-    of.into_iter()
-        .map(|(off, ratios)| (off, median(ratios.into_iter())))
-        .collect()
+    of
+}
+
+/// Whether all runs say that it is better, or all that it is worse; of five and more all but one.
+fn agree(ratios: &[f64]) -> bool {
+    let better = ratios.iter().filter(|&&ratio| ratio > 1.0).count();
+    let others = better.min(ratios.len() - better);
+    others <= usize::from(ratios.len() >= 5)
 }
 
 /// Of at least one number.
@@ -111,13 +120,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ratio_is_the_median_of_what_each_run_says() {
+    fn a_ratio_is_that_to_the_median_of_its_run() {
         let first = vec![("-", 10.0), ("a", 5.0), ("b", 11.0)];
-        let second = vec![("-", 20.0), ("a", 12.0), ("b", 19.0)];
-        let third = vec![("-", 10.0), ("a", 8.0), ("b", 10.0)];
-        let ratios = ratios([first, second, third].into_iter());
-        let a = ratios["a"];
-        assert!((a - 12.0 / 19.0).abs() < 1e-9, "{a}");
+        let second = vec![("-", 20.0), ("a", 30.0), ("b", 16.0)];
+        let ratios = ratios([first, second].into_iter());
+        assert_eq!(ratios["a"], [0.5, 1.5]);
+    }
+
+    #[test]
+    fn runs_agree_if_no_more_than_one_of_five_says_something_else() {
+        assert!(agree(&[0.9]) && agree(&[0.9, 0.8, 0.7]) && agree(&[1.1, 1.2]));
+        assert!(!agree(&[0.9, 1.1]) && !agree(&[0.9, 0.8, 0.7, 1.1]));
+        assert!(agree(&[0.9, 0.8, 0.7, 1.1, 0.9]) && !agree(&[0.9, 0.8, 1.2, 1.1, 0.9]));
     }
 
     #[test]
