@@ -140,9 +140,9 @@ pub(crate) const MECHANISMS: &[Mechanism] = &[
         name: "short slices",
         about: "Workers that compute little between two sleeps ask the system for a short time slice.",
         switches: &[(
-            "pool/state/worker.rs",
-            "let changes = self.short_slice",
-            "let changes = !OFF && self.short_slice",
+            "pool/run/slice.rs",
+            "self.is_short != (is_brief || self.is_small_share())",
+            "!OFF && self.is_short != (is_brief || self.is_small_share())",
         )],
     },
     Mechanism {

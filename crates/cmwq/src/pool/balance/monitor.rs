@@ -27,7 +27,7 @@
 
 use super::sleepers::Sleepers;
 use crate::pool::attrs::kind::PoolFor;
-use crate::pool::lock::guard::{Event, PoolGuard};
+use crate::pool::lock::guard::PoolGuard;
 use crate::pool::state::group::{LONG_ENOUGH_FAR_NS, LONG_ENOUGH_NS, WORTH_STEALING_NS};
 use crate::pool::state::pool::Pool;
 use crate::sys::atomic::Ordering;
@@ -170,9 +170,6 @@ impl Pool {
         }
         watched.calm_ticks = 0;
         watched.contended = true;
-        for worker in guard.lengthen_slices() {
-            guard.note(Event::Slice(worker));
-        }
         if self.attrs.is_bh() {
             // A BH pool runs one item at a time, whatever that item does.
             return true;

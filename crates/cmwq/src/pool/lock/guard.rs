@@ -26,8 +26,6 @@ pub(in crate::pool) enum Event {
     PwqGone(Arc<dyn FrontEnd>, PwqKey),
     /// The run or the pending instance that these completions stand for is over.
     Done(Vec<Arc<Completion>>),
-    /// The worker is to have another slice.
-    Slice(Arc<WorkerHandle>),
 }
 
 /// Requests to the service thread. They are not kept as events, because events are allocated, and a

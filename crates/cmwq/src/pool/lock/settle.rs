@@ -292,7 +292,6 @@ impl Rest {
                 Event::RoomFreed(front) => front.room_freed(),
                 Event::PwqGone(front, pwq) => front.pwq_gone(pool, pwq),
                 Event::Done(waiters) => waiters.iter().for_each(|waiter| waiter.complete()),
-                Event::Slice(worker) => worker.set_slice(),
             }
         }
     }

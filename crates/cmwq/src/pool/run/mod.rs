@@ -6,6 +6,7 @@ pub(in crate::pool) mod bind;
 pub(in crate::pool) mod block;
 pub(in crate::pool) mod describe;
 pub(in crate::pool) mod names;
+mod slice;
 pub(in crate::pool) mod steal;
 pub(in crate::pool) mod wait;
 pub(in crate::pool) mod waiter;

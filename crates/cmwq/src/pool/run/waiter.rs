@@ -182,9 +182,6 @@ impl Waiter {
         }
         let is_worker = as_worker(|home, _| Arc::ptr_eq(home, pool)) == Some(true);
         guard.fetch_from_slot_of_another(pool.id, item);
-        if !is_worker {
-            guard.move_searcher();
-        }
         let up_to = guard.reached();
         loop {
             let accepted = guard.accept_up_to(up_to);

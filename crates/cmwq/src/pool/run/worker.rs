@@ -2,6 +2,7 @@
 
 use super::batch::{Claims, Next, Ran};
 use super::bh;
+use super::slice::Slice;
 use super::steal::Stealing;
 use crate::item::Batch;
 use crate::pool::attrs::cpu_budget::Pause;
@@ -33,7 +34,6 @@ impl Pool {
             tid: AtomicU32::new(0),
             in_item: AtomicBool::new(false),
             ends: AtomicBool::new(false),
-            short_slice: AtomicBool::new(false),
             batch: CachePadded::new(Batch::new()),
         });
         let slot = WorkerSlot::new(handle.clone(), WorkerState::Starting);
@@ -258,6 +258,7 @@ struct Worker<'p> {
     took_one: bool,
     /// The thread's CPU time when it slept last.
     slept_cpu_ns: u64,
+    slice: Slice,
 }
 
 impl<'p> Worker<'p> {
@@ -277,6 +278,7 @@ impl<'p> Worker<'p> {
             restores_name: pool.restores_names(),
             took_one: true,
             slept_cpu_ns: 0,
+            slice: Slice::default(),
         }
     }
 
@@ -412,9 +414,10 @@ impl<'p> Worker<'p> {
         let slot = &mut inner.workers[self.id];
         inner.occupied.woke(&mut slot.place, cpu::current());
         let is_brief = inner.occupied.note_wake_up(used_ns);
-        if slot.note_sleep(since_ns, used_ns, is_brief, lacks_work) {
+        self.slice.note_sleep(since_ns, used_ns, lacks_work);
+        if self.slice.is_to_change(is_brief) {
             drop(guard);
-            self.handle.set_slice();
+            self.slice.change();
             guard = pool.lock_beside_batches();
         }
         guard

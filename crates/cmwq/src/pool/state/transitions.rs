@@ -3,11 +3,10 @@
 #![forbid(unsafe_code)]
 
 use super::pool::Inner;
-use super::worker::{Busy, WorkerHandle, WorkerSlot, WorkerState};
+use super::worker::{Busy, WorkerSlot, WorkerState};
 use crate::pool::attrs::slots::UNLIMITED;
 use crate::pool::wake::deferred::BACKLOG_NS;
 use crate::sys::cpu;
-use std::sync::Arc;
 
 /// For how many sleeping workers for each CPU of the pod a pool lets others run at most.
 pub(in crate::pool) const MOST_PER_CPU: u32 = 32;
@@ -218,17 +217,6 @@ impl Inner {
     pub(in crate::pool) fn stop_counting_thief(&mut self, id: u32) {
         self.counts
             .transition_away_to_uncounted(&mut self.workers[id]);
-    }
-
-    /// Called by the monitor of a saturated pool: workers that have not slept are to have the
-    /// system's slice again. Returns those whose slice has to be set.
-    pub(in crate::pool) fn lengthen_slices(&mut self) -> Vec<Arc<WorkerHandle>> {
-        let running = |worker: &WorkerSlot| worker.state.is_running();
-        let running = self.workers.iter().filter(|(_, worker)| running(worker));
-        let mut ids: Vec<u32> = running.map(|(id, _)| id).collect();
-        ids.retain(|&id| self.workers[id].lengthen_slice_unless_slept());
-        let handle = |id: &u32| self.workers[*id].handle.clone();
-        ids.iter().map(handle).collect()
     }
 
     /// Called by the monitor: a thief that still runs the same item of another pool as at the last

@@ -90,8 +90,8 @@ fn a_worker_that_was_woken_gives_itself_the_slice_that_it_is_to_have() {
         let brief = (0..64).any(|_| guard.occupied.note_wake_up(0));
         assert!(brief, "workers are woken for little");
         let guard = worker.sleep(guard);
-        assert!(handle.short_slice.load(Ordering::Relaxed));
         assert!(guard.rest.is_none(), "nothing is left to be done");
+        assert!(!worker.slice.is_to_change(true));
         drop(guard);
         supported.then(|| slice::of(tid)).flatten()
     });
