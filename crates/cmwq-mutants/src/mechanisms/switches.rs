@@ -155,15 +155,6 @@ pub(crate) const MECHANISMS: &[Mechanism] = &[
         )],
     },
     Mechanism {
-        name: "workers of the waker's CPU",
-        about: "If wake-ups are brief, a worker that slept on its waker's CPU is woken first.",
-        switches: &[(
-            "pool/wake/placement.rs",
-            "        self.is_brief() && place.cpu == waker",
-            "        !OFF && self.is_brief() && place.cpu == waker",
-        )],
-    },
-    Mechanism {
         name: "placed wake-ups",
         about: "A worker that the system would put on a used CPU is bound to a free one before it is woken.",
         switches: &[(
@@ -238,18 +229,11 @@ pub(crate) const MECHANISMS: &[Mechanism] = &[
     Mechanism {
         name: "deferred wake-ups",
         about: "While items wait for CPUs, threads whose items have ended are woken later, several at once.",
-        switches: &[
-            (
-                "pool/wake/deferred.rs",
-                "self.may_defer() || wait_ns < WORTH_NS",
-                "OFF || self.may_defer() || wait_ns < WORTH_NS",
-            ),
-            (
-                "pool/wake/deferred.rs",
-                "    if done == 0 ||",
-                "    if OFF || done == 0 ||",
-            ),
-        ],
+        switches: &[(
+            "pool/wake/deferred.rs",
+            "    if done == 0 ||",
+            "    if OFF || done == 0 ||",
+        )],
     },
     Mechanism {
         name: "waiters behind a backlog",
@@ -258,15 +242,6 @@ pub(crate) const MECHANISMS: &[Mechanism] = &[
             "pool/wake/deferred.rs",
             "    let is_backlog = wait_ns",
             "    let is_backlog = !OFF && wait_ns",
-        )],
-    },
-    Mechanism {
-        name: "deferral without a tick",
-        about: "Wake-ups are deferred before the monitor has looked at the pool.",
-        switches: &[(
-            "pool/wake/deferred.rs",
-            "self.may_defer() || wait_ns < WORTH_NS",
-            "OFF || self.may_defer() || wait_ns < WORTH_NS",
         )],
     },
     Mechanism {

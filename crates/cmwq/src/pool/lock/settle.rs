@@ -19,11 +19,9 @@ const LOOKED_AT: usize = 8;
 
 impl PoolGuard<'_> {
     /// Picks the worker to be woken: the most recently idle one that has slept on a CPU which is
-    /// free now ([`Occupied::is_close`] comes first, then [`Occupied::fits`]), or else the most
-    /// recently idle one (as in the kernel, since its memory is still in a cache). Returns `false`
-    /// if no worker is idle.
+    /// free now ([`Occupied::fits`]), or else the most recently idle one (as in the kernel, since its
+    /// memory is still in a cache). Returns `false` if no worker is idle.
     ///
-    /// [`Occupied::is_close`]: crate::pool::wake::placement::Occupied::is_close
     /// [`Occupied::fits`]: crate::pool::wake::placement::Occupied::fits
     pub(in crate::pool) fn wake_idle(&mut self) -> bool {
         let Some(last) = self.idle().len().checked_sub(1) else {
@@ -32,10 +30,8 @@ impl PoolGuard<'_> {
         let here = cpu::current();
         let place = |at: usize| &self.workers[self.idle()[at]].place;
         let few = || ((last + 1).saturating_sub(LOOKED_AT)..=last).rev();
-        let close = few().find(|&at| self.occupied.is_close(place(at), here));
-        let chosen = close.or_else(|| few().find(|&at| self.occupied.fits(place(at), here)));
-        let chosen = chosen.unwrap_or(last);
-        self.wake_at(chosen);
+        let fitting = few().find(|&at| self.occupied.fits(place(at), here));
+        self.wake_at(fitting.unwrap_or(last));
         true
     }
 
@@ -48,7 +44,7 @@ impl PoolGuard<'_> {
         if self.is_limited() {
             self.settle_slots();
         }
-        self.defer_wakeups();
+        self.tell_waiters();
         self.tell_issuers();
         let target = self.target();
         if self.searching() > 0 {
@@ -112,27 +108,17 @@ impl PoolGuard<'_> {
         self.waiting() > self.searching() as usize
     }
 
-    /// Begins or ends deferring wake-ups. While many items wait, a thread that is woken finds no
-    /// free CPU, or takes one from a worker; so it is better woken later, with others.
+    /// Tells threads that wait for items of this pool whether much waits here.
     #[inline]
-    fn defer_wakeups(&mut self) {
+    fn tell_waiters(&self) {
         if self.pool.attrs.is_bh() {
             return;
         }
-        let wakeups = &self.pool.pending_wakeups;
         let waiting = self.waiting();
         if waiting > 0 {
             let at_once = self.running() + self.searching();
-            let wait_ns = self.pace.wait_ns(waiting, at_once);
-            if wakeups.begin(wait_ns, self.pace.item_ns()) {
-                // At its next tick the monitor wakes all threads that are entered.
-                self.watch();
-            }
-            tell_backlog(self.pool.id, wait_ns);
+            tell_backlog(self.pool.id, self.pace.wait_ns(waiting, at_once));
         } else if self.pool.inbox.is_empty() {
-            if wakeups.has_begun() {
-                wakeups.end();
-            }
             tell_backlog(self.pool.id, 0);
         }
     }

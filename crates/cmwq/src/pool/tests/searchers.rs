@@ -81,31 +81,6 @@ fn a_joiner_moves_a_searching_worker_that_waits_for_its_cpu() {
     }
 }
 
-/// Of two idle workers the one that went idle last has slept on another CPU than their waker's.
-#[test]
-fn while_wake_ups_are_brief_a_worker_that_has_slept_on_its_wakers_cpu_comes_first() {
-    let [here, there] = here_and_there();
-    for is_brief in [false, true] {
-        let pool = stubs::pool_on(&Group::new(), 931 + u32::from(is_brief), &[here, there]);
-        let ids = [here, there].map(|cpu| {
-            let (id, _handle) = stubs::idle(&pool, 0);
-            let mut guard = pool.lock();
-            let inner = &mut *guard;
-            let place = &mut inner.workers[id].place;
-            inner.occupied.enter(place, Some(cpu));
-            inner.occupied.leave(place);
-            id
-        });
-        let mut guard = pool.lock();
-        if is_brief {
-            (0..64).for_each(|_| _ = guard.occupied.note_wake_up(5_000));
-        }
-        assert!(guard.wake_idle());
-        let woken = ids.map(|id| guard.workers[id].woken);
-        assert_eq!(woken, [is_brief, !is_brief]);
-    }
-}
-
 /// Called by a worker that has nothing to do: how many workers search at that time, and whether
 /// issuers know of this one.
 struct Sees {

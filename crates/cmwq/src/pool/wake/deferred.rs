@@ -9,11 +9,9 @@
 //!
 //! The monitor sets the longest delay at each tick: the time in which the pool ends as many items
 //! as wait now and as sleepers are entered, since each of these will queue one more, which waits
-//! for about so long. It is zero if items end rarely. Before the monitor has sampled the pool a
-//! lock holder that leaves much behind sets a first delay ([`begin`](PendingWakeups::begin)), and
-//! one that finds nothing waiting takes it back. The monitor's delay stays for the first few ticks
-//! at which no CPU is in demand. A worker that finds nothing to do wakes all, so a long delay
-//! leaves no CPU idle.
+//! for about so long. It is zero if items end rarely, and stays for the first few ticks at which no
+//! CPU is in demand. A worker that finds nothing to do wakes all, so a long delay leaves no CPU
+//! idle.
 //!
 //! **Invariant.** An entered sleeper is woken: by the worker that entered it, after its item, if
 //! that worker finds nothing to do or if the wake-up is expired; before that worker declares that
@@ -66,8 +64,6 @@ pub(in crate::pool) const BACKLOG_NS: u64 = 4 * WORTH_NS;
 /// If items end more rarely than once in this time, sleepers are woken at once: workers would look
 /// too rarely for wake-ups that have expired.
 const OFTEN_NS: u64 = 50_000;
-/// The bit of a delay which says that a lock holder has set it, and not the monitor.
-const PROMPT: u64 = 1;
 
 thread_local! {
     static IN_WAKER: Cell<bool> = const { Cell::new(false) };
@@ -277,34 +273,6 @@ impl PendingWakeups {
         }
     }
 
-    /// Called by a holder of the pool's lock before the monitor has sampled the pool: the items
-    /// that wait will wait for `wait_ns`, and an item takes `item_ns`. Returns `true` if wake-ups
-    /// may be deferred from now on; then the monitor has to watch the pool.
-    #[inline]
-    pub(in crate::pool) fn begin(&self, wait_ns: u64, item_ns: u64) -> bool {
-        if self.may_defer() || wait_ns < WORTH_NS || item_ns > OFTEN_NS {
-            return false;
-        }
-        // A thread that is woken queues more items, which wait for about as long as those that wait
-        // at that time.
-        let late_ns = (wait_ns / 2).min(LATEST_NS) | PROMPT;
-        self.within_ns.store(late_ns, Ordering::Relaxed);
-        true
-    }
-
-    /// Whether a lock holder has begun it, and the monitor has not sampled the pool since.
-    #[inline]
-    pub(in crate::pool) fn has_begun(&self) -> bool {
-        self.within_ns.load(Ordering::Relaxed) & PROMPT != 0
-    }
-
-    /// Called by a holder of the pool's lock when nothing waits any more, if a lock holder [has
-    /// begun it](Self::has_begun). Sleepers that are entered are woken by the worker that entered
-    /// them, at the end of its item, or by the monitor.
-    pub(in crate::pool) fn end(&self) {
-        self.within_ns.store(0, Ordering::Relaxed);
-    }
-
     /// The monitor's sample: `waiting` items wait, and `done` have ended in `period_ns`.
     pub(in crate::pool) fn allow(&self, waiting: u64, done: u64, period_ns: u64) -> WakeAll<'_> {
         let entered = self
@@ -315,7 +283,6 @@ impl PendingWakeups {
         if late_ns == 0 {
             return self.forbid();
         }
-        let late_ns = late_ns & !PROMPT;
         // Those that have not expired are woken by a worker, which needs no interrupt to another
         // CPU, or at the next tick.
         let expired = self.entered_for_ns() >= self.within_ns.swap(late_ns, Ordering::Relaxed);

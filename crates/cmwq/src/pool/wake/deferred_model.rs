@@ -161,23 +161,3 @@ fn whoever_sleeps_is_told_though_it_is_forbidden_and_no_item_ends() {
         monitor.join().unwrap();
     });
 }
-
-/// The same, and it is a lock holder that has ended it: it wakes nobody. The monitor, which watches
-/// the pool since then, leaves it later.
-#[test]
-fn whoever_sleeps_is_told_though_a_lock_holder_ends_it_and_no_item_ends() {
-    explore(|| {
-        let shared = Arc::new((PendingWakeups::default(), AtomicU32::new(0)));
-        assert!(shared.0.begin(WORTH_NS, 1));
-        let sleeper = shared.clone();
-        let sleeper = thread::spawn(move || sleep(&sleeper.1));
-        let others = shared.clone();
-        let others = thread::spawn(move || {
-            others.0.end();
-            drop(others.0.forbid());
-        });
-        complete_only(&shared.0, &shared.1);
-        sleeper.join().unwrap();
-        others.join().unwrap();
-    });
-}

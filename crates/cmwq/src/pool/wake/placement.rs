@@ -9,7 +9,7 @@
 //!
 //! So the pool knows where its awake threads are, and where its sleeping workers have slept. Of
 //! these a waker picks one that has slept on a free CPU ([`Occupied::fits`]). If workers are woken
-//! for little, one that has slept on the waker's own CPU comes first ([`Occupied::is_close`]).
+//! for little, it is woken where the system puts it.
 //!
 //! Each wake-up while a CPU is free is a trial: if the system has put the worker on a used CPU, then
 //! for the next [`BOUND_AFTER`] wake-ups the waker binds the worker to a free CPU first (the one on
@@ -30,8 +30,7 @@ use crate::topology::CpuSet;
 const BOUND_AFTER: u16 = 4096;
 
 /// If workers on average compute for less than this between a wake-up and their next sleep,
-/// wake-ups are *brief*. Then workers are woken where the system puts them, and one that has slept
-/// on its waker's CPU is picked first ([`Occupied::is_close`]).
+/// wake-ups are *brief*. Then workers are woken where the system puts them.
 const BRIEF_NS: u32 = 60_000;
 /// One wake-up counts for at most this long in the average.
 const LONG_NS: u32 = 16 * BRIEF_NS;
@@ -168,13 +167,6 @@ impl Occupied {
             .is_some_and(|cpu| Some(cpu) != waker && self.is_free(cpu))
     }
 
-    /// Whether a worker that slept at `place` is best woken there because it is the CPU of its
-    /// waker: wake-ups are brief, and the waker is no thread of the pool. It usually goes to sleep
-    /// soon, for example because it waits for what it has queued, and its CPU is awake already.
-    pub(in crate::pool) fn is_close(&self, place: &Place, waker: Option<usize>) -> bool {
-        self.is_brief() && place.cpu == waker && waker.is_some_and(|cpu| self.is_free(cpu))
-    }
-
     /// Called when a thread on the CPU `waker` has picked a worker. Returns the CPU to which the
     /// worker has to be bound before it is woken, if any.
     pub(in crate::pool) fn pick(
@@ -293,20 +285,6 @@ mod tests {
         // A CPU outside the pod is nobody's concern.
         let mut outside = awake(&mut occupied, 7);
         occupied.leave(&mut outside);
-    }
-
-    #[test]
-    fn a_worker_is_close_on_its_wakers_cpu_while_wake_ups_are_brief() {
-        let (_, mut occupied) = pod(2);
-        let sleeper = asleep(&mut occupied, 0);
-        assert!(!occupied.is_close(&sleeper, Some(0)), "long wake-ups");
-        assert!((0..64).any(|_| occupied.note_wake_up(5_000)));
-        assert!(occupied.is_close(&sleeper, Some(0)));
-        assert!(!occupied.is_close(&sleeper, Some(1)));
-        assert!(!occupied.is_close(&Place::default(), None));
-        // A worker that wakes another one will run an item on its CPU.
-        let _waker = awake(&mut occupied, 0);
-        assert!(!occupied.is_close(&sleeper, Some(0)));
     }
 
     #[test]
