@@ -61,7 +61,7 @@ pub(crate) const MECHANISMS: &[Mechanism] = &[
     },
     Mechanism {
         name: "yield epochs",
-        about: "The time in which other waiting threads of the same CPU get their answers does not count against a wait.",
+        about: "A wait is not charged for the time in which other waiting threads of its CPU get their answers.",
         switches: &[(
             "sys/waiting/spin.rs",
             "let theirs = away",
@@ -79,7 +79,7 @@ pub(crate) const MECHANISMS: &[Mechanism] = &[
     },
     Mechanism {
         name: "rounds that adapt",
-        about: "A round of polls becomes shorter if the answer is there after the yield, and longer if it comes by itself.",
+        about: "A waiting thread polls less between yields if a yield brings the answer, and more if polling does.",
         switches: &[(
             "sys/waiting/spin.rs",
             "        let polls = self.polls.load(Ordering::Relaxed);\n        if polls == self.max_polls {",
@@ -129,7 +129,7 @@ pub(crate) const MECHANISMS: &[Mechanism] = &[
     },
     Mechanism {
         name: "spins of issuers",
-        about: "An issuer that would have to wake a worker looks for a while whether one comes by itself.",
+        about: "An issuer that would have to wake a worker polls first, in case a running worker takes the item.",
         switches: &[(
             "sys/waiting/brief_spin.rs",
             "        if left_out > 0 {",
@@ -210,7 +210,7 @@ pub(crate) const MECHANISMS: &[Mechanism] = &[
     },
     Mechanism {
         name: "expected joiners",
-        about: "On the last CPU of a pod no worker is woken while a joining thread is expected to run the next item.",
+        about: "A worker wakes no other for a pod's last CPU while a joining thread is expected there.",
         switches: &[(
             "pool/state/transitions.rs",
             "if is_short && self.has_one_cpu_left()",
@@ -325,7 +325,7 @@ pub(crate) const MECHANISMS: &[Mechanism] = &[
     },
     Mechanism {
         name: "cached routes",
-        about: "A thread that adds to its chunk does not look up the queue's destination again.",
+        about: "A thread that adds to its chunk uses the destination that it has found before.",
         switches: &[(
             "pool/submit/producer.rs",
             "        if let Some((issuer, epoch)) = via {",
@@ -441,7 +441,7 @@ pub(crate) const MECHANISMS: &[Mechanism] = &[
     },
     Mechanism {
         name: "backlogs are watched",
-        about: "The monitor looks at a pool where much waits though a worker is on its way.",
+        about: "The monitor samples a pool where much waits, also while a worker is on its way.",
         switches: &[(
             "pool/lock/settle.rs",
             "        if self.pool.steals()\n            && (self.pace.item_ns() == 0",
@@ -459,7 +459,7 @@ pub(crate) const MECHANISMS: &[Mechanism] = &[
     },
     Mechanism {
         name: "a quick first tick",
-        about: "The monitor looks at a pool with neighbours after 20 us, and then every 2 ms.",
+        about: "The monitor samples a pool with neighbours after 20 us, and then every 2 ms.",
         switches: &[(
             "pool/balance/monitor.rs",
             "(1, true) => (pool.first_tick(watched), QUICK_NS)",
